@@ -2,16 +2,25 @@
 
 A broker runs in this process and pika in a thread of it; messages of a warm connection are traced with
 ``sys.setprofile``. Printed are the Python calls inside triomq, how many different functions and files they are in, and
-how often the next call is in another file or package. What timers and idle tasks do meanwhile does not count: of
-some messages the one with the fewest calls is taken.
+how often the next call is in another file or package.
+
+Counted is everything that one message makes the broker do: from its first octets on the socket until the broker is
+idle again, so what follows the delivery belongs to it as well, such as settling and, where there is a store, its answer
+to the commit. A coroutine that goes on counts as a call, as ``sys.setprofile`` reports it. Left out are timer tasks and
+two loops that run whether there is a message or not: the supervisor's around each task, the poller's around all
+sockets. The broker is held while pika writes, so that it reads all frames of the message at once. Tasks may still take
+turns in another order: the most frequent trace is printed, and how frequent it is.
 
     python benchmarks/trip.py
     python benchmarks/trip.py --show      # every call, in order
 """
 
 import argparse
+import functools
 import sys
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +30,7 @@ from typing import NamedTuple
 
 import pika
 import trio
+import trio.testing
 
 import triomq
 from triomq import AMQP, open_broker
@@ -28,8 +38,24 @@ from triomq import AMQP, open_broker
 SOURCE = str(Path(triomq.__file__).parent) + "/"
 WARM_UP = 3
 """Messages before the first that is traced: caches are filled, routes found."""
-TRACED = 12
-"""Messages that are traced; the one with the fewest calls is printed."""
+TRACED = 15
+"""Messages that are traced; the most frequent trace is printed."""
+IDLE = 0.15
+"""Seconds without any task that runs, after which the broker is idle: a commit takes less."""
+
+LOOPS = frozenset({"Tasks._run", "Poller.run", "Poller._look", "Poller._look_again"})
+"""Frames around every task and every socket: left out."""
+HOLD = 0.03
+"""Seconds for which the broker is held: pika writes the frames of one message one by one, within a millisecond."""
+TIMERS = frozenset(
+    {
+        "AMQPEndpoint._expire_leases",
+        "Endpoint._watch_timers",
+        "MemoryAlarm.run",
+        "Unfinished.keep_looking",
+    }
+)
+"""Tasks that sleep and look: left out with all that they call."""
 
 
 class Call(NamedTuple):
@@ -49,12 +75,23 @@ class Trace:
 
     def __init__(self) -> None:
         self.on = False
-        self.calls: list[Call] = []
+        self._stacks: list[list[Call]] = []  # calls by the stack that they are in
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        """Take note of a call; what ``sys.setprofile`` calls."""
-        if self.on and event == "call" and frame.f_code.co_filename.startswith(SOURCE):
-            self.calls.append(Call(frame.f_code.co_filename.removeprefix(SOURCE), frame.f_code.co_qualname))
+        """Record a call; what ``sys.setprofile`` calls."""
+        if not self.on or event != "call" or not frame.f_code.co_filename.startswith(SOURCE):
+            return
+        caller = frame.f_back
+        if caller is None or not caller.f_code.co_filename.startswith(SOURCE):
+            self._stacks.append([])
+        call = Call(frame.f_code.co_filename.removeprefix(SOURCE), frame.f_code.co_qualname)
+        if self._stacks and call.function not in LOOPS:
+            self._stacks[-1].append(call)
+
+    def take(self) -> tuple[Call, ...]:
+        """Return the calls since the last time, but for timers'."""
+        stacks, self._stacks = self._stacks, []
+        return tuple(call for stack in stacks if not any(each.function in TIMERS for each in stack) for call in stack)
 
 
 def changes(values: list[str]) -> int:
@@ -73,9 +110,9 @@ class Client:
         if durable:
             self._channel.confirm_delivery()
         self._arrived = 0
-        self._channel.basic_consume("trip", self._take, auto_ack=True)
+        self._channel.basic_consume("trip", self._receive, auto_ack=True)
 
-    def _take(self, *details: object) -> None:
+    def _receive(self, *details: object) -> None:
         self._arrived += 1
 
     def send(self) -> None:
@@ -86,49 +123,58 @@ class Client:
             self._connection.process_data_events(0.5)
 
     def close(self) -> None:
-        """Say goodbye."""
+        """Close the connection."""
         self._connection.close()
 
 
-def drive(port: int, trace: Trace, found: list[list[Call]], *, durable: bool) -> None:
+Hold = Callable[[Callable[[float], None], float], None]
+
+
+def drive(port: int, trace: Trace, found: Counter[tuple[Call, ...]], hold: Hold, *, durable: bool) -> None:
     """Send the messages, in a thread beside the broker."""
     client = Client(port, durable=durable)
-    for _ in range(WARM_UP):
-        client.send()
-    for _ in range(TRACED):
-        trace.calls = []
+    for number in range(WARM_UP + TRACED):
         trace.on = True
+        hold(time.sleep, HOLD)
         client.send()
+        trio.from_thread.run(trio.testing.wait_all_tasks_blocked, IDLE)
         trace.on = False
-        found.append(trace.calls)
+        calls = trace.take()
+        if number >= WARM_UP:
+            found[calls] += 1
     client.close()
 
 
-async def measure(trace: Trace, data_dir: str | None) -> list[Call]:
-    """Trace a message, durable if there is a directory."""
-    found: list[list[Call]] = []
+async def measure(trace: Trace, data_dir: str | None) -> tuple[tuple[Call, ...], int]:
+    """Trace messages, durable if there is a directory; return the most frequent trace, and how frequent it is."""
+    found = Counter[tuple[Call, ...]]()
     async with open_broker(data_dir=data_dir) as broker:
         listening = await broker.listen(AMQP(port=0))
-        run: Callable[[], None] = lambda: drive(listening.port, trace, found, durable=data_dir is not None)  # noqa: E731
+        hold = trio.lowlevel.current_trio_token().run_sync_soon
+        run = functools.partial(drive, listening.port, trace, found, hold, durable=data_dir is not None)
         await trio.to_thread.run_sync(run)
-    return min(found, key=len)
+    return found.most_common(1)[0]
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--show", action="store_true", help="print every call, in order")
     options = parser.parse_args()
     trace = Trace()
     threading.setprofile(None)
     sys.setprofile(trace)
-    print(f"{'message':34}{'calls':>8}{'functions':>11}{'files':>7}{'file changes':>14}{'package changes':>17}")
+    heading = f"{'message':34}{'calls':>8}{'functions':>11}{'files':>7}{'file changes':>14}{'package changes':>17}"
+    print(f"{heading}{'of all traces':>15}")
     with TemporaryDirectory() as directory:
         for title, data_dir in (("transient, no acks", None), ("persistent, confirmed, no acks", directory)):
-            calls = trio.run(measure, trace, data_dir)
+            calls, times = trio.run(measure, trace, data_dir)
             files = [call.file for call in calls]
             moves = changes(files), changes([call.package for call in calls])
-            print(f"{title:34}{len(calls):8}{len(set(calls)):11}{len(set(files)):7}{moves[0]:14}{moves[1]:17}")
+            print(
+                f"{title:34}{len(calls):8}{len(set(calls)):11}{len(set(files)):7}{moves[0]:14}{moves[1]:17}"
+                f"{f'{times} of {TRACED}':>15}"
+            )
             if options.show:
                 print("\n".join(f"    {call.file:44} {call.function}" for call in calls))
 

@@ -25,8 +25,9 @@ class Outbox:
 class LineEngine:
     """One side of a conversation in lines; what every engine has is described by ``triomq.protocols.Engine``."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int = LONGEST) -> None:
         self.reading_paused = False
+        self._longest = longest
         self.outbox = Outbox()
         self._events: list[Line] = []
         self._outgoing: list[bytes | memoryview] = []
@@ -41,7 +42,7 @@ class LineEngine:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._events += map(Line, lines)
-        if not data or len(self._rest) > LONGEST:
+        if not data or len(self._rest) > self._longest:
             self.outbox.finished, self._rest = True, b""
 
     def events(self) -> Sequence[Line]:

@@ -5,6 +5,7 @@ A package is a folder, or a single module, of ``src/triomq``; its parts are the 
 """
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -226,6 +227,12 @@ def test_table_allows_no_import_that_the_code_does_without() -> None:
         if (name, key, other) not in used
     ]
     assert not spare, f"{TABLE} allows what is not used: take it out, so that it stays so"
+
+
+def test_only_front_doors_list_their_names() -> None:
+    modules = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
+    listing = [path for path in modules if re.search(r"^__all__\b", path.read_text(encoding="utf-8"), re.MULTILINE)]
+    assert not listing, "__all__ is for the __init__ of a package; elsewhere an underscore tells what is private"
 
 
 def test_importing_the_package_loads_no_event_loop() -> None:

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 class Peer:
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
-        self._heard = b""
+        self._received = b""
 
-    async def say(self, *lines: bytes) -> None:
+    async def send(self, *lines: bytes) -> None:
         await self._stream.send_all(b"".join(line + b"\n" for line in lines))
 
-    async def hear(self, count: int = 1) -> list[bytes]:
+    async def receive(self, count: int = 1) -> list[bytes]:
         """Read lines; there must be so many."""
-        while self._heard.count(b"\n") < count:
+        while self._received.count(b"\n") < count:
             data = await self._stream.receive_some()
             assert data
-            self._heard += data
-        *lines, self._heard = self._heard.split(b"\n", count)
+            self._received += data
+        *lines, self._received = self._received.split(b"\n", count)
         return lines
 
     async def is_over(self) -> bool:
@@ -55,8 +55,8 @@ async def connected(broker: "Broker") -> AsyncIterator[Peer]:
 
 async def test_lines_and_amqp_share_their_queues() -> None:
     async with open_broker(Lines(port=0), AMQP(port=0, host="127.0.0.1")) as broker, connected(broker) as peer:
-        await peer.say(b"QUEUE news", b"PUB news by line")
-        assert await peer.hear(2) == [b"OK", b"OK"]
+        await peer.send(b"QUEUE news", b"PUB news by line")
+        assert await peer.receive(2) == [b"OK", b"OK"]
         async with (
             open_amqp(f"amqp://guest:guest@127.0.0.1:{broker.listening[1].port}/") as connection,
             connection.open_channel() as channel,
@@ -64,10 +64,10 @@ async def test_lines_and_amqp_share_their_queues() -> None:
             got = await channel.get("news", no_ack=True)
             assert got is not None
             assert got.body == b"by line"
-            await peer.say(b"SUB news")
-            assert await peer.hear() == [b"OK"]
+            await peer.send(b"SUB news")
+            assert await peer.receive() == [b"OK"]
             await channel.publish("", "news", b"by AMQP")
-            assert await peer.hear(2) == [b"MSG 7", b"by AMQP"]
+            assert await peer.receive(2) == [b"MSG 7", b"by AMQP"]
 
 
 @pytest.mark.parametrize(
@@ -83,19 +83,19 @@ async def test_lines_and_amqp_share_their_queues() -> None:
 )
 async def test_line_that_means_nothing_is_answered_with_the_reason(line: bytes, answer: bytes) -> None:
     async with open_broker(Lines(port=0)) as broker, connected(broker) as peer:
-        await peer.say(line, b"QUEUE fine")
-        refused, fine = await peer.hear(2)
+        await peer.send(line, b"QUEUE fine")
+        refused, fine = await peer.receive(2)
         assert refused.startswith(answer)
         assert fine == b"OK"
 
 
 async def test_user_of_lines_may_do_what_its_permissions_say() -> None:
     users = {"ada": User("secret", permissions={"default": Permission(configure="", write="", read="")})}
-    async with open_broker(Lines(port=0, user="ada"), Lines(port=0, user="nobody"), users=users) as broker:
+    async with open_broker(Lines(port=0, user="ada"), Lines(port=0, user="stranger"), users=users) as broker:
         await broker.declare_queue("mine")
         async with connected(broker) as peer:
-            await peer.say(b"QUEUE other", b"PUB mine text", b"SUB mine")
-            assert [answer[:3] for answer in await peer.hear(3)] == [b"ERR"] * 3
+            await peer.send(b"QUEUE other", b"PUB mine text", b"SUB mine")
+            assert [answer[:3] for answer in await peer.receive(3)] == [b"ERR"] * 3
         broker.listening.reverse()
         async with connected(broker) as peer:
             assert await peer.is_over()
@@ -107,7 +107,7 @@ async def test_lines_wait_while_memory_is_short() -> None:
         queue = await broker.declare_queue("news")
         await broker.publish("", "news", bytes(1000))
         broker.set_memory_high_watermark(500)
-        await peer.say(b"PUB news later", b"QUEUE other")
+        await peer.send(b"PUB news later", b"QUEUE other")
         (endpoint,) = broker.endpoint_refs.values()
         while not endpoint.children:
             await trio.lowlevel.checkpoint()
@@ -117,7 +117,7 @@ async def test_lines_wait_while_memory_is_short() -> None:
             await trio.lowlevel.checkpoint()
         assert (await queue.statistics()).ready == 1
         await queue.purge()
-        assert await peer.hear(2) == [b"OK", b"OK"]
+        assert await peer.receive(2) == [b"OK", b"OK"]
         assert (await queue.statistics()).ready == 1
 
 
@@ -126,8 +126,8 @@ async def test_client_of_lines_that_reads_nothing_leaves_messages_in_their_queue
         queue = await broker.declare_queue("news")
         for _ in range(300):
             await broker.publish("", "news", bytes(WINDOW_BYTES // 8))
-        await peer.say(b"SUB news")
-        assert await peer.hear() == [b"OK"]
+        await peer.send(b"SUB news")
+        assert await peer.receive() == [b"OK"]
         while (await queue.statistics()).ready == 300:
             await trio.lowlevel.checkpoint()
         assert (await queue.statistics()).ready > 0
@@ -136,7 +136,7 @@ async def test_client_of_lines_that_reads_nothing_leaves_messages_in_their_queue
 async def test_line_without_an_end_ends_its_connection() -> None:
     async with open_broker(Lines(port=0)) as broker, connected(broker) as peer:
         with suppress(trio.BrokenResourceError):  # it may end before it has read all of them
-            await peer.say(b"x" * 1_000_000)
+            await peer.send(b"x" * 1_000_000)
         assert await peer.is_over()
 
 

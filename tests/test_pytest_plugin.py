@@ -74,7 +74,7 @@ def test_broker_of_a_test_is_its_own(left_behind: list[socket.socket], amqp_url:
         channel.basic_publish("", "q", b"left behind")
     client = socket.create_connection(("127.0.0.1", int(amqp_url.rpartition(":")[2])))
     client.sendall(b"HTTP/1.1")
-    left_behind.append(client)  # nobody waits for it when the test is over
+    left_behind.append(client)  # the end of the test does not wait for it
 
 
 def test_waiting_in_a_coroutine_is_refused_in_favour_of_a_thread(amqp_url: str, wait_idle: WaitIdle) -> None:

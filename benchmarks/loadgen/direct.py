@@ -205,10 +205,10 @@ class RoundTrip(msgspec.Struct, frozen=True):
 
 
 def _round_trips(out: socket.socket, back: socket.socket, octets: bytes, size: int, seconds: float) -> Sequence[float]:
-    """Send one message, wait until it is back, again and again; give how long each took, in seconds."""
-    found = []
+    """Send one message, wait until it is back, again and again, once at least; return the seconds that each took."""
+    found: list[float] = []
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while not found or time.monotonic() < end:
         begin = time.perf_counter()
         out.sendall(octets)
         missing = size

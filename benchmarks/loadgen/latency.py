@@ -105,10 +105,10 @@ class StampReader:
 
 
 def _collect(reader: StampReader, seconds: float) -> list[float]:
-    """Read ages for a while."""
+    """Read ages for a while, and until there is one."""
     ages: list[float] = []
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while not ages or time.monotonic() < deadline:
         ages += reader.read()
     return ages
 

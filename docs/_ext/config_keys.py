@@ -1,4 +1,4 @@
-"""Draw the tables of the configuration's keys from the Structs that read it, and what their docstrings say."""
+"""Draw the tables of the configuration's keys from the Structs that read it, and from their docstrings."""
 
 import re
 import types
@@ -75,11 +75,11 @@ def default(field: msgspec.structs.FieldInfo) -> str:
 
 def rows(struct: type[msgspec.Struct], variables: str) -> Iterator[tuple[str, ...]]:
     """Describe each key of a Struct."""
-    said = meanings(struct)
+    texts = meanings(struct)
     for field in msgspec.structs.fields(struct):
         variable = f"``TRIOMQ_{variables}{field.encode_name.upper()}``"
         standard = f"``{DEFAULT_LIMITS[field.name]}``" if struct is UserLimits else default(field)
-        yield f"``{field.encode_name}``", said[field.encode_name], allowed(field.type), standard, variable
+        yield f"``{field.encode_name}``", texts[field.encode_name], allowed(field.type), standard, variable
 
 
 class ConfigKeys(SphinxDirective):

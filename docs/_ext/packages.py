@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).parent.parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.append(str(ROOT / "benchmarks"))
 
 from sizes import TABLE, sizes  # noqa: E402  (the path comes first)
 
@@ -77,7 +77,7 @@ class PackagesPicture(FromTable):
         return [picture.node("The packages of triomq in layers: each imports only from layers below it")]
 
     def draw_floor(self, picture: Picture, top: float, packages: Mapping[str, Row]) -> float:
-        """Draw packages side by side, the one with more to say wider, and return the height."""
+        """Draw packages side by side, the one with more parts wider, and return the height."""
         weights = {name: 2 + min(3, len(row.get("parts", ()))) for name, row in packages.items()}
         unit = (WIDTH - GAP * (len(packages) - 1) - 2) / sum(weights.values())
         texts = {}

@@ -1,6 +1,6 @@
 """A Trio-based embeddable actor framework that is also a message broker.
 
-Names are resolved on first use, so that who needs one protocol loads one protocol.
+Names are resolved on first use, so that a program loads only what it uses.
 """
 
 from typing import TYPE_CHECKING
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from triomq.app.portal import open_blocking_broker as open_blocking_broker
     from triomq.app.portal import open_portal as open_portal
 
-# Where each public name lives; __all__ below says the same to tools that read and do not run.
-_HOMES = {
+# The module of each public name; __all__ below lists the same names for tools that read and do not run.
+_MODULES = {
     "AMQP": "triomq.app",
     "AppliesTo": "triomq.app",
     "AsyncioBroker": "triomq.app.portal",
@@ -112,15 +112,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the home of a public name when the name is first asked for."""
-    home = _HOMES.get(name)
-    if home is None:
+    """Import the module of a public name when the name is first used."""
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module 'triomq' has no attribute {name!r}; its public names are {', '.join(__all__)}")
     from importlib import import_module
 
-    return getattr(import_module(home), name)
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:
-    """List the public face, resolved or not."""
+    """List the public names, resolved or not."""
     return sorted(__all__)

@@ -1,7 +1,7 @@
-"""What all configuration Structs share: they check their fields when a program makes them, as when a file does.
+"""The base of configuration Structs, which check their fields also when a program makes them.
 
-msgspec looks at types and constraints only when it decodes. ``Checked`` looks at the same annotations when a Struct is
-made in Python, so there is one place that says what is allowed.
+msgspec checks types and constraints only when it decodes. ``Checked`` checks the same annotations when a Struct is made
+in Python, so what is allowed is written in one place.
 """
 
 import re
@@ -12,8 +12,6 @@ import msgspec
 
 from triomq.errors import ConfigError
 
-__all__ = ["Checked"]
-
 _SECRET = re.compile("password|url|users|verifiers")
 """Fields whose values are never shown."""
 
@@ -22,7 +20,7 @@ _LONGEST_SHOWN = 60
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """Base of Structs that programs make as configuration; one with a ``__post_init__`` of its own calls this first.
+    """Base of Structs that programs make as configuration; a ``__post_init__`` of their own calls this one first.
 
     Raises:
         ConfigError: A field is not of its type, or out of its range; the text has what was found and what is allowed.
@@ -40,13 +38,13 @@ class Checked(msgspec.Struct, frozen=True):
 
 @cache
 def _kinds_of(struct: type[Checked]) -> tuple[tuple[str, typing.Any], ...]:
-    """List the fields and their types; those that may be anything are left out."""
+    """Return the fields and their types; those of any type are left out."""
     return tuple((field.name, field.type) for field in msgspec.structs.fields(struct) if field.type is not object)
 
 
-def _text(name: str, value: object, kind: object, said: str) -> str:
-    """Put what msgspec says into our order: where, found, allowed."""
-    said, _, inside = said.partition(" - at `$")
+def _text(name: str, value: object, kind: object, message: str) -> str:
+    """Return msgspec's message in our order: where, found, allowed."""
+    message, _, inside = message.partition(" - at `$")
     where = f"{name}{inside.rstrip('`')}"
     found = _shown(name, value) if not inside else "something in it"
     choices = [choice for member in _members(kind) for choice in typing.get_args(member) if _is_literal(member)]
@@ -54,9 +52,9 @@ def _text(name: str, value: object, kind: object, said: str) -> str:
     others = [member for member in _members(kind) if not _is_literal(member) and member is not type(None)]
     if choices and not others:
         return f"{where}: found {found}, allowed are {listed}"
-    expected = re.match(r"Expected (.*?)(, got .*)?$", said)
+    expected = re.match(r"Expected (.*?)(, got .*)?$", message)
     if expected is None:
-        return f"{where}: found {found}: {said}"
+        return f"{where}: found {found}: {message}"
     wanted = expected[1].replace("`", "")
     if wanted.startswith("object"):
         wanted = " or ".join(member.__name__ for member in others if isinstance(member, type))
@@ -77,7 +75,7 @@ def _is_literal(kind: object) -> bool:
 
 
 def _members(kind: object) -> list[object]:
-    """Take unions, constraints, lists and tables apart."""
+    """Return the types that a union, a list or a table consists of, without constraints."""
     while typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
     if _is_literal(kind) or not typing.get_args(kind):

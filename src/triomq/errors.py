@@ -18,53 +18,9 @@ TriomqError
 
 from typing import ClassVar
 
-__all__ = [
-    "AccessRefused",
-    "ActorError",
-    "ActorStopped",
-    "ConfigError",
-    "ConsumerCancelled",
-    "Disconnected",
-    "DiskFull",
-    "ForeignResource",
-    "HandlerFailed",
-    "InExclusiveUse",
-    "Inequivalent",
-    "LimitExceeded",
-    "LocalProtocolError",
-    "MailboxFull",
-    "NameTaken",
-    "NoSuchActor",
-    "NoSuchQueue",
-    "NoSuchSink",
-    "NotFound",
-    "PreconditionFailed",
-    "ProtocolError",
-    "QueueFull",
-    "QueueInUse",
-    "QueueLocked",
-    "QueueNotEmpty",
-    "QueueStopped",
-    "QueueUnreadable",
-    "Refused",
-    "RemoteProtocolError",
-    "ResourceLocked",
-    "RestartLimitExceeded",
-    "SinkBroken",
-    "SinkInUse",
-    "SinkInternal",
-    "StoreCorrupt",
-    "StoreError",
-    "StoreLocked",
-    "StoreTooNew",
-    "StoreUnwritable",
-    "TriomqError",
-    "Unroutable",
-]
-
 
 class TriomqError(Exception):
-    """The root: ``except TriomqError`` catches whatever triomq raises on purpose."""
+    """The root: ``except TriomqError`` catches all that triomq raises on purpose."""
 
 
 class ProtocolError(TriomqError):
@@ -72,7 +28,7 @@ class ProtocolError(TriomqError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our own side asked an engine for something that its state does not allow; a bug in the caller."""
+    """Our own side called an engine in a state that does not allow it; a bug in the caller."""
 
 
 class RemoteProtocolError(ProtocolError):
@@ -91,11 +47,11 @@ class NotFound(Refused):
 
 
 class AccessRefused(Refused):
-    """The name is reserved, the resource is in exclusive use, or the user may not."""
+    """The name is reserved, the resource is in exclusive use, or the user has no permission."""
 
 
 class PreconditionFailed(Refused):
-    """What exists differs from what was asked for, or is in use, or is not empty."""
+    """The existing sink or queue differs from the requested one, is in use, or is not empty."""
 
 
 class ResourceLocked(Refused):
@@ -139,13 +95,13 @@ class QueueStopped(_About, NotFound):
 
 
 class QueueLocked(_About, ResourceLocked):
-    """The queue belongs exclusively to another session, or its exclusiveness differs from what is asked for."""
+    """The queue belongs exclusively to another session, or its exclusiveness differs from the requested one."""
 
     _text = "queue {!r} belongs exclusively to another session; use another name or wait until it ends"
 
 
 class InExclusiveUse(_About, AccessRefused):
-    """The queue has a feed that wants to be the only one, or the new one wants to be and is not."""
+    """The queue has an exclusive feed, or the new feed is to be exclusive and there are others."""
 
     _text = "queue {!r} is in exclusive use; close its other feeds first"
 
@@ -177,25 +133,25 @@ class SinkInternal(_About, AccessRefused):
 
 
 class SinkInUse(_About, PreconditionFailed):
-    """The sink has bindings and was to be deleted only without."""
+    """The sink has bindings, and was to be deleted only without any."""
 
     _text = "sink {!r} has bindings; unbind them first, or delete it with if_unused=False"
 
 
 class QueueInUse(_About, PreconditionFailed):
-    """The queue has feeds and was to be deleted only without."""
+    """The queue has feeds, and was to be deleted only without any."""
 
     _text = "queue {!r} has feeds; close them first, or delete it with if_unused=False"
 
 
 class QueueNotEmpty(_About, PreconditionFailed):
-    """The queue has messages and was to be deleted only without."""
+    """The queue has messages, and was to be deleted only without any."""
 
     _text = "queue {!r} is not empty; purge it first, or delete it with if_empty=False"
 
 
 class QueueFull(_About, LimitExceeded):
-    """The queue has no room for what is to be published, and refuses rather than let older messages give way."""
+    """The queue has no room for the message, and refuses it rather than drop older ones."""
 
     _text = "queue {!r} is full; consume from it, or raise its max_length or max_bytes"
 
@@ -221,13 +177,13 @@ class Inequivalent(PreconditionFailed):
 
 
 class QueueUnreadable(_About, Refused):
-    """The store cannot give back what it has of a queue."""
+    """The store cannot read the messages of a queue."""
 
     _text = "queue {!r} cannot be read from disk; the log and `triomq store check` say why"
 
 
 class SinkBroken(_About, Refused):
-    """The sink crashed over this very request, or so often before that it was stopped."""
+    """The sink crashed at this request, or so often before that it was stopped."""
 
     _text = "sink {!r} crashed; the log says why"
 
@@ -257,7 +213,7 @@ class MailboxFull(ActorError):
 
 
 class NameTaken(ActorError):
-    """A living sibling has that name already."""
+    """A running sibling has that name already."""
 
 
 class NoSuchActor(ActorError):
@@ -273,7 +229,7 @@ class StoreError(TriomqError):
 
 
 class StoreLocked(StoreError):
-    """Another broker works in that directory."""
+    """Another broker uses that directory."""
 
 
 class StoreCorrupt(StoreError):
@@ -285,11 +241,11 @@ class StoreTooNew(StoreError):
 
 
 class DiskFull(StoreError):
-    """There is no room left; nothing of what was to be written is there, and it may be tried again."""
+    """The disk is full; nothing was written, and it may be tried again."""
 
 
 class StoreUnwritable(StoreError):
-    """The directory is read-only, or the disk reports errors; nothing of what was to be written is there."""
+    """The directory is read-only, or the disk reports errors; nothing was written."""
 
 
 class ConfigError(TriomqError):

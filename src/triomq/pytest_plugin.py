@@ -1,7 +1,7 @@
 """Fixtures with a broker, for the test suite of any project: ``broker``, ``amqp_url``, ``wait_idle``.
 
 pytest loads this module in every run of an environment that triomq is installed in, whether a test asks for a broker
-or not. So it stands outside of the room ``app``, and imports nothing but pytest until a fixture is used.
+or not. So it is no part of the package ``app``, and imports nothing but pytest until a fixture is used.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from triomq.app.portal import BlockingBroker
     from triomq.endpoints import EndpointConfig
 
-__all__ = ["WaitIdle", "amqp_url", "broker", "pytest_runtest_setup", "wait_idle"]
 
 _PATIENCE = 10.0
-"""Seconds that ``wait_idle`` waits by itself: a test that hangs is to fail, and to say which queue it hangs on."""
+"""Seconds that ``wait_idle`` waits by default: a test that hangs is to fail, and to name the busy queue."""
 
 
 class WaitIdle(Protocol):
-    """What the fixture ``wait_idle`` gives."""
+    """The function that the fixture ``wait_idle`` returns."""
 
     def __call__(self, *, timeout: float = _PATIENCE) -> None:
         """Block until nothing happens by itself any more in the broker behind ``amqp_url``.
@@ -37,7 +36,7 @@ class WaitIdle(Protocol):
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest) -> object:
-    """A ``Broker`` in the test's own Trio run: in memory, listening nowhere, and at home in virtual time.
+    """A ``Broker`` in the test's own Trio run: in memory, without sockets, for real and for virtual time.
 
     For ``async def`` tests under pytest-trio.
     """
@@ -74,7 +73,7 @@ async def _refuse_to_listen(config: "EndpointConfig") -> NoReturn:
 
     raise ConfigError(
         f"{config!r} is a real socket, and this test runs in virtual time (autojump_clock, mock_clock): the clock "
-        "jumps while octets are on their way, so timeouts fire that never would. Leave the clock out, or stay in "
+        "jumps while bytes are on their way, so timeouts fire that never would. Leave the clock out, or stay in "
         "memory and use broker.publish and queue.open_feed"
     )
 
@@ -84,7 +83,7 @@ def _triomq_thread() -> "Iterator[BlockingBroker]":
     from triomq.app import AMQP
     from triomq.app.portal import open_blocking_broker
 
-    # A numeric address needs no resolver, and nobody waits for clients that a test has left behind.
+    # A numeric address needs no resolver; a drain of 0 does not wait for clients that a test has left open.
     with open_blocking_broker(AMQP(host="127.0.0.1", port=0), drain=0.0) as broker:
         yield broker
 
@@ -117,7 +116,7 @@ def wait_idle(request: pytest.FixtureRequest) -> WaitIdle:
 
 
 def _check_may_block() -> None:
-    """Refuse to block an event loop: the very clients that are waited for may live in it.
+    """Refuse to block an event loop: the clients that are waited for may run in it.
 
     Raises:
         RuntimeError: One runs in this thread.
@@ -143,7 +142,7 @@ def _check_may_block() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Refuse a test that has both a real broker and virtual time, under whatever name its clock goes."""
+    """Refuse a test that has both a real broker and virtual time, whatever the name of its clock."""
     values: dict[str, object] = getattr(item, "funcargs", {})
     if "_triomq_thread" not in values:
         return
@@ -153,7 +152,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if clocks:
         pytest.fail(
             f"this test uses `amqp_url`, a real broker in real time, and the clock `{clocks[0]}`, which is virtual: it "
-            "jumps while octets are on their way, so timeouts fire that never would. Leave the clock out, or take the "
-            "fixture `broker`, which is in memory and at home in virtual time",
+            "jumps while bytes are on their way, so timeouts fire that never would. Leave the clock out, or take the "
+            "fixture `broker`, which is in memory and runs in virtual time",
             pytrace=False,
         )

@@ -27,7 +27,9 @@ class Holder(TaskCounter):
             await super().run()
 
 
-async def test_what_wraps_run_is_closed_at_the_end_and_after_a_crash(autojump_clock: trio.testing.MockClock) -> None:
+async def test_context_around_run_is_closed_at_the_end_and_after_a_crash(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Holder(log))
@@ -37,7 +39,7 @@ async def test_what_wraps_run_is_closed_at_the_end_and_after_a_crash(autojump_cl
     assert log == ["opened", "start 1", "closed", "opened", "start 2", "stop", "closed"]
 
 
-async def test_an_actor_may_have_a_nursery() -> None:
+async def test_actor_may_have_a_nursery() -> None:
     log = Log()
 
     class Busy(Actor):
@@ -60,7 +62,7 @@ async def test_an_actor_may_have_a_nursery() -> None:
     assert log == ["a"]
 
 
-async def test_a_crash_calls_no_on_stop(autojump_clock: trio.testing.MockClock) -> None:
+async def test_crash_calls_no_on_stop(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: TaskCounter(log), restart="temporary")
@@ -69,7 +71,7 @@ async def test_a_crash_calls_no_on_stop(autojump_clock: trio.testing.MockClock) 
     assert log == ["start 1"]
 
 
-async def test_an_actor_may_end_itself_and_handles_what_it_has_first() -> None:
+async def test_actor_may_end_itself_and_handles_what_it_has_first() -> None:
     class Leaver(TaskCounter):
         def add(self, message: Add) -> int:
             self.stop()
@@ -85,7 +87,7 @@ async def test_an_actor_may_end_itself_and_handles_what_it_has_first() -> None:
     assert log == ["start 1", "a", "stop"]
 
 
-async def test_an_actor_that_stops_in_on_start_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
+async def test_actor_that_stops_in_on_start_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
     class Endless(Actor):
         async def on_start(self) -> None:
             await trio.sleep_forever()

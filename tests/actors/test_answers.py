@@ -8,7 +8,7 @@ from triomq.errors import ActorStopped, HandlerFailed, NotFound
 from .cast import Note
 
 
-async def test_an_answer_wakes_the_one_who_waits() -> None:
+async def test_answer_wakes_the_task_that_waits() -> None:
     answer: Answer[int] = Answer()
     async with trio.open_nursery() as nursery:
 
@@ -20,7 +20,7 @@ async def test_an_answer_wakes_the_one_who_waits() -> None:
         answer.give(3)
 
 
-async def test_an_answer_given_before_is_there_at_once() -> None:
+async def test_answer_given_before_is_there_at_once() -> None:
     answer: Answer[int] = Answer()
     answer.give(3)
     answer.give(4)
@@ -28,7 +28,7 @@ async def test_an_answer_given_before_is_there_at_once() -> None:
     assert await answer.wait() == 3
 
 
-async def test_an_error_is_raised_where_the_answer_is_awaited() -> None:
+async def test_error_is_raised_where_the_answer_is_awaited() -> None:
     answer: Answer[int] = Answer()
     answer.fail(ValueError("no"))
     assert answer.is_given
@@ -36,7 +36,7 @@ async def test_an_error_is_raised_where_the_answer_is_awaited() -> None:
         await answer.wait()
 
 
-async def test_a_cancelled_wait_does_no_harm() -> None:
+async def test_cancelled_wait_does_no_harm() -> None:
     answer: Answer[int] = Answer()
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -45,7 +45,7 @@ async def test_a_cancelled_wait_does_no_harm() -> None:
     assert await answer.wait() == 1
 
 
-def test_what_an_asker_sees_of_an_error() -> None:
+def test_asker_sees_refusals_as_they_are_and_crashes_as_failures() -> None:
     crash = ValueError("x")
     seen = answer_error("/a", Note(""), crash)
     assert isinstance(seen, HandlerFailed)

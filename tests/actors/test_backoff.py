@@ -8,7 +8,7 @@ def test_the_first_restart_is_immediate_and_the_next_ones_wait_longer_and_longer
     assert [backoff.delay(failures) for failures in range(1, 7)] == [0, 1, 2, 4, 5, 5]
 
 
-def test_jitter_takes_away_up_to_its_share() -> None:
+def test_jitter_subtracts_up_to_its_share() -> None:
     backoff = Backoff(initial=10, jitter=0.5)
     delays = [backoff.delay(2) for _ in range(200)]
     assert all(5 <= delay <= 10 for delay in delays)

@@ -10,7 +10,7 @@ from .cast import Counter
     ("restart", "crashed", "ended"),
     [("permanent", True, True), ("transient", True, False), ("temporary", False, False)],
 )
-def test_a_spec_says_who_is_restarted(restart: RestartPolicy, crashed: bool, ended: bool) -> None:
+def test_spec_decides_whether_a_child_is_restarted(restart: RestartPolicy, crashed: bool, ended: bool) -> None:
     spec = ChildSpec(Counter, restart=restart)
     assert spec.restarts_after(ValueError()) is crashed
     assert spec.restarts_after(None) is ended
@@ -30,7 +30,7 @@ def test_no_restart_may_be_too_many() -> None:
     assert Restarts(0, 5.0).exceed(0.0)
 
 
-def test_a_period_of_life_makes_a_failure_the_first_in_a_row() -> None:
+def test_period_of_life_makes_a_failure_the_first_in_a_row() -> None:
     history = History(3, 5.0)
     history.fail(0.0)
     history.fail(1.0)

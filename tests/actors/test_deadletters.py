@@ -10,7 +10,7 @@ from .cast import Boom, Counter, Log, Note
 
 
 class Returnable(Message, frozen=True):
-    """Goes back to its sender when nobody handles it."""
+    """Goes back to its sender when it is not handled."""
 
     sender: Ref
 
@@ -31,7 +31,7 @@ class Receiver(Counter):
         pass
 
 
-async def test_a_dead_letter_says_for_whom_why_and_when(autojump_clock: trio.testing.MockClock) -> None:
+async def test_dead_letter_has_its_actor_reason_and_time(autojump_clock: trio.testing.MockClock) -> None:
     async with open_system() as system:
         ref = await system.start(Counter)
         await system.stop(ref)
@@ -42,7 +42,7 @@ async def test_a_dead_letter_says_for_whom_why_and_when(autojump_clock: trio.tes
         assert letter.time == trio.current_time()
 
 
-async def test_a_message_hears_of_its_end_once(autojump_clock: trio.testing.MockClock) -> None:
+async def test_abandoned_is_called_once(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         sender = await system.start(lambda: Counter(log))
@@ -54,7 +54,7 @@ async def test_a_message_hears_of_its_end_once(autojump_clock: trio.testing.Mock
         assert log == ["start 1", "back: ValueError", "back: ActorStopped"]
 
 
-async def test_an_error_in_abandoned_is_logged_and_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_error_in_abandoned_is_logged_and_goes_no_further(caplog: pytest.LogCaptureFixture) -> None:
     async with open_system() as system:
         ref = await system.start(Receiver)
         await system.stop(ref)
@@ -63,7 +63,7 @@ async def test_an_error_in_abandoned_is_logged_and_hurts_nobody(caplog: pytest.L
     assert "Clumsy.abandoned crashed" in caplog.text
 
 
-async def test_only_the_last_are_kept_but_all_are_counted() -> None:
+async def test_only_the_last_dead_letters_are_held_but_all_are_counted() -> None:
     async with open_system() as system:
         ref = await system.start(Counter)
         await system.stop(ref)
@@ -84,7 +84,7 @@ async def test_dead_letters_can_be_followed() -> None:
             assert [letter.message for letter in feed.get_nowait()] == [Note("a"), Boom()]
 
 
-async def test_what_is_kept_for_a_restart_that_never_comes_is_given_up(
+async def test_messages_for_a_restart_that_never_comes_are_dead_letters(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_system() as system:

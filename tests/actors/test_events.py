@@ -24,7 +24,7 @@ async def test_the_life_of_an_actor_can_be_followed(autojump_clock: trio.testing
         assert [event.epoch for event in seen if isinstance(event, Restarted)] == [2, 3]
 
 
-async def test_a_full_mailbox_is_an_event() -> None:
+async def test_full_mailbox_is_an_event() -> None:
     class Small(TaskCounter):
         limit = 1
         overflow = "drop_newest"
@@ -37,7 +37,7 @@ async def test_a_full_mailbox_is_an_event() -> None:
         assert [type(event) for event in events.get_nowait()] == [MailboxOverflowed, DeadLettered, DeadLettered]
 
 
-async def test_a_stream_is_followed_with_async_for_until_the_system_ends() -> None:
+async def test_stream_is_followed_with_async_for_until_the_system_ends() -> None:
     seen: list[str] = []
     async with trio.open_nursery() as nursery, open_system() as system:
 
@@ -51,7 +51,7 @@ async def test_a_stream_is_followed_with_async_for_until_the_system_ends() -> No
     assert seen == ["Started", "Exited", "Exited"]
 
 
-async def test_a_slow_follower_loses_the_oldest_and_knows_how_many() -> None:
+async def test_slow_follower_loses_the_oldest_and_knows_how_many() -> None:
     stream: EventStream[int] = EventStream()
     assert not stream.is_followed
     with stream.subscribe(limit=2) as numbers:
@@ -64,7 +64,7 @@ async def test_a_slow_follower_loses_the_oldest_and_knows_how_many() -> None:
     assert [number async for number in numbers] == []
 
 
-async def test_a_waiting_follower_is_woken() -> None:
+async def test_waiting_follower_is_woken() -> None:
     stream: EventStream[int] = EventStream()
     numbers = stream.subscribe()
     seen: list[int] = []

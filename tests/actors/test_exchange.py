@@ -117,7 +117,7 @@ def is_async(kind: Kind, number: int) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("position", range(LENGTH))
-async def test_a_crash_that_does_not_come_back_loses_nothing(
+async def test_crash_that_does_not_come_back_loses_nothing(
     kind: Kind, position: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     effects, letters, answers = await exchange(kind, {position: 1})
@@ -131,7 +131,7 @@ async def test_a_crash_that_does_not_come_back_loses_nothing(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("position", range(LENGTH))
-async def test_a_poisoned_message_is_given_up_alone(
+async def test_poisoned_message_is_given_up_alone(
     kind: Kind, position: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     effects, letters, answers = await exchange(kind, {position: ALWAYS})
@@ -149,7 +149,7 @@ async def test_each_message_may_crash_its_actor_once(kind: Kind, autojump_clock:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_tells_keep_their_order_through_crashes(kind: Kind, autojump_clock: trio.testing.MockClock) -> None:
+async def test_order_of_tells_survives_crashes(kind: Kind, autojump_clock: trio.testing.MockClock) -> None:
     effects, _, _ = await exchange(kind, {3: 1, 11: 1, 12: 1})
     tells = [number for number in effects if number % 3 != 1]
     assert tells == sorted(tells)
@@ -164,9 +164,7 @@ def in_one_turn(system_turn: Callable[[Callable[[], None]], None], ref: Ref) -> 
 
 
 @pytest.mark.parametrize("position", range(LENGTH))
-async def test_a_crash_inside_one_turn_keeps_the_rest_of_it(
-    position: int, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_rest_of_a_turn_survives_a_crash_in_it(position: int, autojump_clock: trio.testing.MockClock) -> None:
     account = Account({position: 1})
     async with open_system() as system:
         ref = await system.start(lambda: InPlace(account))

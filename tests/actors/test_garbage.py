@@ -76,7 +76,7 @@ def garbage() -> Counter[str]:
 
 
 @pytest.mark.parametrize("kind", [Clerk, Worker, Office])
-async def test_a_child_that_has_ended_is_forgotten(kind: type[InPlaceActor] | type[Actor]) -> None:
+async def test_child_that_has_ended_is_forgotten(kind: type[InPlaceActor] | type[Actor]) -> None:
     async with open_system() as system:
         top = await system.start(DynamicSupervisor, name="top")
         watcher = await system.start(Worker, name="watcher")
@@ -109,7 +109,7 @@ async def test_a_child_that_has_ended_is_forgotten(kind: type[InPlaceActor] | ty
         assert not top.children
 
 
-async def test_who_is_watched_forgets_watchers_that_have_ended() -> None:
+async def test_watched_actor_drops_watchers_that_have_ended() -> None:
     async with open_system() as system:
         top = await system.start(DynamicSupervisor, name="top")
         watched = await system.start(Clerk, name="watched")

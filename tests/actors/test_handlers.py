@@ -26,14 +26,14 @@ class PickNumber(Pick[int], frozen=True):
     pass
 
 
-def test_a_handler_is_any_method_with_one_parameter_named_message() -> None:
+def test_handler_is_any_method_with_one_parameter_named_message() -> None:
     table = handler_table(Counter)
     assert table.plain[Add] is Counter.add
     assert table.plain[Note] is Counter.note
     assert not table.asynchronous
 
 
-def test_plain_and_async_handlers_are_kept_apart() -> None:
+def test_plain_and_async_handlers_are_in_tables_of_their_own() -> None:
     class Both(Actor):
         def add(self, message: Add) -> int:
             return 0
@@ -80,7 +80,7 @@ def test_methods_that_take_other_things_are_no_handlers() -> None:
     assert set(handler_table(Helpful).plain) == {Ping}
 
 
-def test_a_handler_whose_answer_is_not_the_requests_is_refused() -> None:
+def test_handler_whose_answer_is_not_the_requests_is_refused() -> None:
     class Wrong(InPlaceActor):
         def add(self, message: Add) -> str:
             return ""
@@ -89,7 +89,7 @@ def test_a_handler_whose_answer_is_not_the_requests_is_refused() -> None:
         handler_table(Wrong)
 
 
-def test_a_handler_of_a_mere_message_answers_nothing() -> None:
+def test_handler_of_a_mere_message_answers_nothing() -> None:
     class Wrong(InPlaceActor):
         def note(self, message: Note) -> int:
             return 0
@@ -98,7 +98,7 @@ def test_a_handler_of_a_mere_message_answers_nothing() -> None:
         handler_table(Wrong)
 
 
-def test_a_handler_without_a_return_annotation_is_refused() -> None:
+def test_handler_without_a_return_annotation_is_refused() -> None:
     class Wrong(InPlaceActor):
         def add(self, message: Add):  # type: ignore[no-untyped-def]
             return 0
@@ -154,7 +154,7 @@ def test_generic_requests_promise_what_they_are_given() -> None:
         handler_table(Wrong)
 
 
-def test_an_empty_hook_costs_no_call() -> None:
+def test_empty_hook_costs_no_call() -> None:
     class Quiet(InPlaceActor):
         pass
 
@@ -164,7 +164,7 @@ def test_an_empty_hook_costs_no_call() -> None:
     assert handler_table(Counter).has_on_start
 
 
-async def test_a_bad_table_is_refused_at_the_start() -> None:
+async def test_bad_table_is_refused_at_the_start() -> None:
     class Wrong(InPlaceActor):
         async def note(self, message: Note) -> None:
             pass
@@ -175,7 +175,7 @@ async def test_a_bad_table_is_refused_at_the_start() -> None:
         assert list(system.registry) == ["/"]
 
 
-async def test_a_message_without_a_handler_is_an_error_at_the_sender() -> None:
+async def test_message_without_a_handler_is_an_error_at_the_sender() -> None:
     class Stranger(Message, frozen=True):
         pass
 
@@ -202,7 +202,7 @@ def test_handlers_are_described_with_the_place_of_their_code() -> None:
     assert ping.split()[0] == "Ping"
 
 
-def test_a_public_handler_may_call_its_message_as_it_likes() -> None:
+def test_public_handler_may_call_its_message_as_it_likes() -> None:
     class Taker(InPlaceActor):
         def take(self, note: Note) -> None:
             pass

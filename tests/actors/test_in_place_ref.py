@@ -22,7 +22,7 @@ async def settled() -> None:
     await trio.sleep(60)
 
 
-async def test_an_idle_actor_has_no_task_and_answers_in_the_turn_of_the_asker() -> None:
+async def test_idle_actor_has_no_task_and_answers_in_the_turn_of_the_asker() -> None:
     async with open_system() as system:
         parent = await dynamic(system)
         before = trio.lowlevel.current_statistics().tasks_living
@@ -41,7 +41,7 @@ async def test_on_start_has_run_when_a_child_is_started_without_waiting() -> Non
         assert (ref.state, ref.epoch) == ("running", 1)
 
 
-async def test_a_failing_on_start_comes_out_and_leaves_no_child() -> None:
+async def test_failing_on_start_comes_out_and_leaves_no_child() -> None:
     class Fails(InPlaceActor):
         def on_start(self) -> None:
             raise LookupError("no luck")
@@ -54,7 +54,7 @@ async def test_a_failing_on_start_comes_out_and_leaves_no_child() -> None:
         parent.start_child_nowait(ChildSpec(Counter, name="a"))
 
 
-async def test_an_actor_may_tell_itself_while_it_starts() -> None:
+async def test_actor_may_tell_itself_while_it_starts() -> None:
     class Eager(Counter):
         def on_start(self) -> None:
             self.ref.tell_nowait(Note("first"))
@@ -66,14 +66,14 @@ async def test_an_actor_may_tell_itself_while_it_starts() -> None:
         assert log == ["starting", "first"]
 
 
-async def test_a_crash_is_never_the_tellers_business(autojump_clock: trio.testing.MockClock) -> None:
+async def test_crash_is_never_the_tellers_business(autojump_clock: trio.testing.MockClock) -> None:
     async with open_system() as system:
         ref = await system.start(Counter)
         ref.tell_nowait(Boom())
         assert ref.state == "backing_off"
 
 
-async def test_messages_told_during_a_restart_are_kept_in_order(autojump_clock: trio.testing.MockClock) -> None:
+async def test_messages_told_during_a_restart_wait_in_order(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Counter(log))
@@ -87,7 +87,7 @@ async def test_messages_told_during_a_restart_are_kept_in_order(autojump_clock: 
         assert (ref.epoch, ref.state) == (3, "running")
 
 
-async def test_a_crashed_message_is_tried_again_in_parts_and_only_the_poison_is_given_up(
+async def test_crashed_message_is_tried_again_in_parts_and_only_the_poison_is_given_up(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = Log()
@@ -103,7 +103,7 @@ async def test_a_crashed_message_is_tried_again_in_parts_and_only_the_poison_is_
         assert str(letter.error) == "poison"
 
 
-async def test_who_asked_what_crashes_hears_of_it(autojump_clock: trio.testing.MockClock) -> None:
+async def test_asker_of_a_request_that_crashes_gets_an_error(autojump_clock: trio.testing.MockClock) -> None:
     async with open_system() as system:
         ref = await system.start(Counter)
         with pytest.raises(HandlerFailed) as caught:
@@ -112,7 +112,9 @@ async def test_who_asked_what_crashes_hears_of_it(autojump_clock: trio.testing.M
         assert await ref.ask(Add(1)) == 1
 
 
-async def test_what_is_asked_without_waiting_is_not_tried_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_request_that_was_asked_without_waiting_is_not_tried_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with open_system() as system:
         ref = await system.start(Counter)
         with pytest.raises(HandlerFailed, match="crashed while it handled AskBoom"):
@@ -135,7 +137,7 @@ async def test_refused_is_an_answer_and_no_crash() -> None:
         assert (ref.epoch, ref.state) == (1, "running")
 
 
-async def test_a_crash_in_after_batch_runs_no_message_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_crash_in_after_batch_runs_no_message_again(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
 
     class Fragile(Counter):
@@ -151,7 +153,7 @@ async def test_a_crash_in_after_batch_runs_no_message_again(autojump_clock: trio
         assert system.dead_letters.count == 0
 
 
-async def test_a_new_incarnation_is_touched_by_messages_alone(autojump_clock: trio.testing.MockClock) -> None:
+async def test_new_incarnation_is_touched_by_messages_alone(autojump_clock: trio.testing.MockClock) -> None:
     """An ``after_batch`` that always crashes costs one restart per batch, not one after the other for ever."""
 
     class Broken(Counter):
@@ -165,7 +167,7 @@ async def test_a_new_incarnation_is_touched_by_messages_alone(autojump_clock: tr
         assert (ref.epoch, ref.state) == (2, "running")
 
 
-async def test_an_after_batch_that_a_crash_has_skipped_is_made_up_for(autojump_clock: trio.testing.MockClock) -> None:
+async def test_after_batch_that_a_crash_has_skipped_is_made_up_for(autojump_clock: trio.testing.MockClock) -> None:
     class Tidy(Counter):
         def after_batch(self) -> None:
             self.log.append(f"after {self.epoch}")
@@ -178,7 +180,7 @@ async def test_an_after_batch_that_a_crash_has_skipped_is_made_up_for(autojump_c
         assert log == ["start 1", "start 2", "a", "start 3", "after 3"]
 
 
-async def test_one_with_its_handler_on_the_stack_cannot_answer() -> None:
+async def test_actor_with_its_handler_on_the_stack_cannot_answer() -> None:
     class Reach(Message, frozen=True):
         ref: Ref
 
@@ -201,7 +203,7 @@ async def test_one_with_its_handler_on_the_stack_cannot_answer() -> None:
         assert other.ask_nowait(Add(1)) == 2
 
 
-async def test_one_with_messages_waiting_cannot_answer_before_them() -> None:
+async def test_actor_with_messages_waiting_cannot_answer_before_them() -> None:
     class Reach(Message, frozen=True):
         ref: Ref
 
@@ -223,7 +225,7 @@ async def test_one_with_messages_waiting_cannot_answer_before_them() -> None:
         assert other.ask_nowait(Add(0)) == 1
 
 
-async def test_a_stopped_child_is_gone_at_once() -> None:
+async def test_stopped_child_is_gone_at_once() -> None:
     log = Log()
     async with open_system() as system:
         parent = await dynamic(system)
@@ -253,7 +255,7 @@ async def in_a_handler(system: System, action: Callable[[], None]) -> None:
     (await system.start(Agent)).tell_nowait(Act())
 
 
-async def test_a_stop_drains_what_waits_first() -> None:
+async def test_stop_drains_what_waits_first() -> None:
     log = Log()
     async with open_system() as system:
         parent = await dynamic(system)
@@ -269,7 +271,7 @@ async def test_a_stop_drains_what_waits_first() -> None:
         assert system.dead_letters.count == 0
 
 
-async def test_one_that_is_stopped_by_its_own_handler_goes_when_that_has_returned(
+async def test_actor_that_its_own_handler_stops_ends_when_that_has_returned(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = Log()
@@ -326,7 +328,7 @@ async def reader(system: System, log: Log) -> tuple[DynamicSupervisor, Ref, Read
     return parent, ref, ref.actor
 
 
-async def test_a_run_that_returns_ends_the_actor(autojump_clock: trio.testing.MockClock) -> None:
+async def test_run_that_returns_ends_the_actor(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         parent, ref, actor = await reader(system, log)
@@ -338,7 +340,7 @@ async def test_a_run_that_returns_ends_the_actor(autojump_clock: trio.testing.Mo
         assert not parent.children
 
 
-async def test_an_error_in_a_turn_of_run_crashes_the_actor(autojump_clock: trio.testing.MockClock) -> None:
+async def test_error_in_a_turn_of_run_crashes_the_actor(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         watcher = await system.start(lambda: Counter(log))
@@ -350,7 +352,7 @@ async def test_an_error_in_a_turn_of_run_crashes_the_actor(autojump_clock: trio.
         assert log == ["start 1", "cleaned up", "down reader LookupError('bad chunk')"]
 
 
-async def test_a_crashed_handler_cancels_run_and_the_crash_counts(autojump_clock: trio.testing.MockClock) -> None:
+async def test_crashed_handler_cancels_run_and_the_crash_counts(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         watcher = await system.start(lambda: Counter(log))
@@ -397,7 +399,7 @@ async def test_acting_for_an_actor_is_the_body_of_a_turn() -> None:
         assert log == ["start 1", "a"]
 
 
-async def test_an_error_in_acting_crashes_the_actor_and_not_the_caller(
+async def test_error_in_acting_crashes_the_actor_and_not_the_caller(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     def fail() -> None:
@@ -411,14 +413,14 @@ async def test_an_error_in_acting_crashes_the_actor_and_not_the_caller(
         cell = ref.actor.ref
         cell.run_in_turn(fail)
         assert ref.state == "backing_off"
-        cell.run_in_turn(fail)  # nobody is there to act for
+        cell.run_in_turn(fail)  # the actor does not run
         await settled()
         assert log == ["start 1", "start 2"]
         (exited,) = [event for event in events.get_nowait() if isinstance(event, Exited)]
         assert isinstance(exited.error, LookupError)
 
 
-async def test_an_error_after_the_stop_does_not_bring_the_dead_back() -> None:
+async def test_error_after_the_stop_does_not_bring_the_dead_back() -> None:
     async with open_system() as system:
         parent = await dynamic(system)
         ref = parent.start_child_nowait(ChildSpec(Counter, name="a"))
@@ -442,7 +444,7 @@ async def test_wait_running_waits_through_a_restart(autojump_clock: trio.testing
         assert ref.ask_nowait(Add(1)) == 1
 
 
-async def test_an_idle_actor_with_its_ref_is_small() -> None:
+async def test_idle_actor_with_its_ref_is_small() -> None:
     class Tiny(InPlaceActor):
         __slots__ = ()
 

@@ -19,14 +19,14 @@ async def test_items_come_in_batches_in_their_order() -> None:
     assert await mailbox.get_batch() == list(range(BATCH, BATCH + 10))
 
 
-async def test_a_batch_always_costs_one_checkpoint() -> None:
+async def test_batch_always_costs_one_checkpoint() -> None:
     mailbox: Mailbox[int] = Mailbox()
     mailbox.send_nowait(1)
     with trio.testing.assert_checkpoints():
         await mailbox.get_batch()
 
 
-async def test_a_cancelled_reader_takes_nothing() -> None:
+async def test_cancelled_reader_takes_nothing() -> None:
     mailbox: Mailbox[int] = Mailbox()
     mailbox.send_nowait(1)
     with trio.CancelScope() as scope:
@@ -39,7 +39,7 @@ async def test_a_cancelled_reader_takes_nothing() -> None:
     assert mailbox.statistics().tasks_waiting_receive == 0
 
 
-async def test_a_waiting_reader_is_woken() -> None:
+async def test_waiting_reader_is_woken() -> None:
     mailbox: Mailbox[int] = Mailbox()
     async with trio.open_nursery() as nursery:
 
@@ -63,7 +63,7 @@ async def test_only_one_task_may_read() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_full_mailbox_makes_senders_wait_and_serves_them_in_order() -> None:
+async def test_full_mailbox_makes_senders_wait_and_serves_them_in_order() -> None:
     mailbox: Mailbox[int] = Mailbox(limit=1)
     await mailbox.send(0)
     with pytest.raises(trio.WouldBlock):
@@ -77,7 +77,7 @@ async def test_a_full_mailbox_makes_senders_wait_and_serves_them_in_order() -> N
         assert [await mailbox.get_batch() for _ in range(3)] == [[0], [1], [2]]
 
 
-async def test_a_sender_that_gives_up_leaves_nothing_behind() -> None:
+async def test_sender_that_gives_up_leaves_nothing_behind() -> None:
     mailbox: Mailbox[int] = Mailbox(limit=1)
     await mailbox.send(0)
     with trio.move_on_after(0):
@@ -86,7 +86,7 @@ async def test_a_sender_that_gives_up_leaves_nothing_behind() -> None:
     assert len(mailbox) == 0
 
 
-async def test_a_full_mailbox_rejects() -> None:
+async def test_full_mailbox_rejects() -> None:
     mailbox: Mailbox[int] = Mailbox(limit=1, overflow="reject")
     await mailbox.send(0)
     with pytest.raises(MailboxFull, match="holds 1 items, its limit"):
@@ -96,7 +96,7 @@ async def test_a_full_mailbox_rejects() -> None:
     assert await mailbox.get_batch() == [0]
 
 
-async def test_a_full_mailbox_drops_its_oldest() -> None:
+async def test_full_mailbox_drops_its_oldest() -> None:
     dropped: list[int] = []
     mailbox: Mailbox[int] = Mailbox(limit=2, overflow="drop_oldest", on_drop=dropped.append)
     for number in range(4):
@@ -106,7 +106,7 @@ async def test_a_full_mailbox_drops_its_oldest() -> None:
     assert mailbox.statistics().dropped == 2
 
 
-async def test_a_full_mailbox_drops_the_newest() -> None:
+async def test_full_mailbox_drops_the_newest() -> None:
     dropped: list[int] = []
     mailbox: Mailbox[int] = Mailbox(limit=2, overflow="drop_newest", on_drop=dropped.append)
     for number in range(4):
@@ -116,18 +116,18 @@ async def test_a_full_mailbox_drops_the_newest() -> None:
 
 
 async def test_fullness_is_told_once_until_there_is_room() -> None:
-    told: list[None] = []
-    mailbox: Mailbox[int] = Mailbox(limit=1, overflow="drop_newest", on_full=lambda: told.append(None))
+    reported: list[None] = []
+    mailbox: Mailbox[int] = Mailbox(limit=1, overflow="drop_newest", on_full=lambda: reported.append(None))
     for number in range(4):
         mailbox.send_nowait(number)
-    assert len(told) == 1
+    assert len(reported) == 1
     await mailbox.get_batch()
     for number in range(4):
         mailbox.send_nowait(number)
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
-async def test_a_closed_mailbox_drains_and_then_ends() -> None:
+async def test_closed_mailbox_drains_and_then_ends() -> None:
     mailbox: Mailbox[int] = Mailbox()
     mailbox.send_nowait(1)
     mailbox.close()
@@ -138,7 +138,7 @@ async def test_a_closed_mailbox_drains_and_then_ends() -> None:
         await mailbox.get_batch()
 
 
-async def test_closing_tells_those_who_wait_for_room() -> None:
+async def test_closing_ends_the_wait_for_room() -> None:
     mailbox: Mailbox[int] = Mailbox(limit=1)
     await mailbox.send(0)
 
@@ -153,7 +153,7 @@ async def test_closing_tells_those_who_wait_for_room() -> None:
         mailbox.close()
 
 
-async def test_a_halted_mailbox_ends_at_once_and_keeps_what_it_has() -> None:
+async def test_halted_mailbox_ends_at_once_and_its_items_stay() -> None:
     mailbox: Mailbox[int] = Mailbox()
     mailbox.send_nowait(1)
     mailbox.halt()
@@ -164,7 +164,7 @@ async def test_a_halted_mailbox_ends_at_once_and_keeps_what_it_has() -> None:
     assert await mailbox.get_batch() == [1, 2]
 
 
-async def test_a_finishing_mailbox_drains_and_ends_but_takes_more_for_later() -> None:
+async def test_finishing_mailbox_drains_and_ends_but_takes_more_for_later() -> None:
     mailbox: Mailbox[int] = Mailbox()
     mailbox.send_nowait(1)
     mailbox.finish()
@@ -176,7 +176,7 @@ async def test_a_finishing_mailbox_drains_and_ends_but_takes_more_for_later() ->
     assert await mailbox.get_batch() == [2]
 
 
-async def test_an_interrupted_reader_comes_back_empty_handed() -> None:
+async def test_interrupted_reader_comes_back_empty_handed() -> None:
     mailbox: Mailbox[int] = Mailbox()
     mailbox.interrupt()
     assert await mailbox.get_batch() == []
@@ -195,7 +195,7 @@ async def test_the_rest_of_a_batch_goes_back_to_the_head() -> None:
     assert mailbox.take_all() == [5]
 
 
-def test_a_mailbox_that_could_take_nothing_is_refused() -> None:
+def test_mailbox_that_could_take_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="could never take anything"):
         Mailbox(limit=0)
 

@@ -6,18 +6,18 @@ from triomq.actors import Message, Request
 from .cast import Add, Note, Several
 
 
-def test_a_message_cannot_be_changed() -> None:
+def test_message_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         Note("a").text = "b"  # type: ignore[misc]
 
 
-def test_a_message_is_one_part_unless_it_says_otherwise() -> None:
+def test_message_is_one_part_unless_it_overrides_split() -> None:
     note = Note("a")
     assert note.split() == (note,)
     assert Several(("a", "b")).split() == [Several(("a",)), Several(("b",))]
 
 
-def test_a_message_hears_of_its_end_and_by_default_does_nothing() -> None:
+def test_abandoned_does_nothing_by_default() -> None:
     assert Note("a").abandoned(ValueError()) is None
 
 

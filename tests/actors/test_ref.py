@@ -9,7 +9,7 @@ from .cast import KINDS, Add, Boom, Counter, Log, Note, TaskCounter
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_watcher_is_told_when_an_actor_stops_for_good(kind: type[TaskCounter]) -> None:
+async def test_watcher_is_told_when_an_actor_stops_for_good(kind: type[TaskCounter]) -> None:
     for watcher_kind in KINDS:
         log = Log()
         async with open_system() as system:
@@ -23,7 +23,7 @@ async def test_a_watcher_is_told_when_an_actor_stops_for_good(kind: type[TaskCou
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_restart_is_no_down(kind: type[TaskCounter], autojump_clock: trio.testing.MockClock) -> None:
+async def test_restart_is_no_down(kind: type[TaskCounter], autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         watcher = await system.start(lambda: Counter(log))
@@ -34,7 +34,7 @@ async def test_a_restart_is_no_down(kind: type[TaskCounter], autojump_clock: tri
         assert (ref.epoch, log) == (3, ["start 1"])
 
 
-async def test_who_watches_the_dead_is_told_at_once() -> None:
+async def test_watcher_of_a_stopped_actor_is_told_at_once() -> None:
     log = Log()
     async with open_system() as system:
         watcher = await system.start(lambda: Counter(log))
@@ -44,7 +44,7 @@ async def test_who_watches_the_dead_is_told_at_once() -> None:
         assert log == ["start 1", "down watched None"]
 
 
-async def test_one_may_watch_no_more() -> None:
+async def test_watcher_can_stop_watching() -> None:
     log = Log()
     async with open_system() as system:
         watcher = await system.start(lambda: Counter(log))
@@ -56,7 +56,7 @@ async def test_one_may_watch_no_more() -> None:
         assert log == ["start 1"]
 
 
-async def test_a_watcher_must_have_a_handler_for_down() -> None:
+async def test_watcher_must_have_a_handler_for_down() -> None:
     class Blind(InPlaceActor):
         pass
 
@@ -67,7 +67,7 @@ async def test_a_watcher_must_have_a_handler_for_down() -> None:
             ref.watch(blind)
 
 
-async def test_a_down_gets_into_a_full_mailbox() -> None:
+async def test_down_gets_into_a_full_mailbox() -> None:
     class Small(TaskCounter):
         limit = 1
         overflow = "reject"
@@ -83,7 +83,7 @@ async def test_a_down_gets_into_a_full_mailbox() -> None:
         assert log == ["start 1", "last words", "down watched None"]
 
 
-async def test_a_down_for_a_watcher_that_has_stopped_is_a_dead_letter() -> None:
+async def test_down_for_a_watcher_that_has_stopped_is_a_dead_letter() -> None:
     for kind in (Counter, TaskCounter):
         async with open_system() as system:
             watcher = await system.start(kind)
@@ -109,7 +109,7 @@ async def test_the_present_incarnation_can_be_read(autojump_clock: trio.testing.
         assert ref.actor is None
 
 
-async def test_a_ref_shows_itself() -> None:
+async def test_ref_shows_itself() -> None:
     async with open_system() as system:
         ref = await system.start(TaskCounter, name="a")
         assert repr(ref) == "<TaskRef /a running>"

@@ -17,7 +17,7 @@ async def test_actors_are_found_by_their_path() -> None:
         assert "/top/b" not in system.registry
 
 
-async def test_a_slash_in_a_name_is_quoted() -> None:
+async def test_slash_in_a_name_is_quoted() -> None:
     async with open_system() as system:
         top = await system.start(DynamicSupervisor, name="top")
         assert isinstance(top.actor, DynamicSupervisor)
@@ -27,7 +27,7 @@ async def test_a_slash_in_a_name_is_quoted() -> None:
         assert "/top/queue.eu%2Forders" in system.registry
 
 
-async def test_a_look_up_that_fails_says_how_far_it_came() -> None:
+async def test_failed_look_up_names_the_part_of_the_path_that_exists() -> None:
     async with open_system() as system:
         await system.start(Counter, name="a")
         with pytest.raises(NoSuchActor, match=r"there is no /b/c: / has no child 'b', but a"):
@@ -38,7 +38,7 @@ async def test_a_look_up_that_fails_says_how_far_it_came() -> None:
             system.registry.find("a")
 
 
-async def test_who_has_stopped_is_not_found() -> None:
+async def test_stopped_actor_is_not_found() -> None:
     async with open_system() as system:
         ref = await system.start(Counter, name="a")
         await system.stop(ref)

@@ -124,7 +124,7 @@ async def test_started_means_that_all_children_have_started(autojump_clock: trio
         assert system.registry.find("/top/c").state == "running"
 
 
-async def test_one_for_one_restarts_only_the_one_that_crashed(autojump_clock: trio.testing.MockClock) -> None:
+async def test_strategy_one_for_one_restarts_only_the_crashed_child(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await supervisor(system, log)
@@ -135,7 +135,7 @@ async def test_one_for_one_restarts_only_the_one_that_crashed(autojump_clock: tr
             assert log == [f"{name} starts"]
 
 
-async def test_one_for_all_restarts_all(autojump_clock: trio.testing.MockClock) -> None:
+async def test_strategy_one_for_all_restarts_all_children(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await supervisor(system, log, strategy="one_for_all")
@@ -161,7 +161,7 @@ async def test_rest_for_one_restarts_those_that_were_started_later(autojump_cloc
         assert log == ["c starts"]
 
 
-async def test_siblings_keep_their_messages_while_they_are_restarted(autojump_clock: trio.testing.MockClock) -> None:
+async def test_messages_of_siblings_wait_while_they_are_restarted(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await supervisor(system, log, strategy="one_for_all")
@@ -177,7 +177,7 @@ async def test_siblings_keep_their_messages_while_they_are_restarted(autojump_cl
         assert system.dead_letters.count == 0
 
 
-async def test_a_temporary_sibling_is_stopped_with_the_others_and_not_restarted(
+async def test_temporary_sibling_is_stopped_with_the_others_and_not_restarted(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = Log()
@@ -192,7 +192,7 @@ async def test_a_temporary_sibling_is_stopped_with_the_others_and_not_restarted(
         assert "d" not in ref.children
 
 
-async def test_a_second_crash_during_a_restart_takes_the_restart_over(autojump_clock: trio.testing.MockClock) -> None:
+async def test_second_crash_during_a_restart_takes_the_restart_over(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await supervisor(system, log, strategy="rest_for_one")
@@ -209,7 +209,7 @@ async def test_a_second_crash_during_a_restart_takes_the_restart_over(autojump_c
 @pytest.mark.parametrize(
     ("restart", "after_crash"), [("permanent", "running"), ("transient", "running"), ("temporary", "stopped")]
 )
-async def test_who_is_restarted_after_a_crash(
+async def test_strategy_decides_which_children_are_restarted_after_a_crash(
     kind: type[TaskCounter], restart: RestartPolicy, after_crash: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with open_system() as system:
@@ -222,7 +222,7 @@ async def test_who_is_restarted_after_a_crash(
 @pytest.mark.parametrize(
     ("restart", "after_end"), [("permanent", "running"), ("transient", "stopped"), ("temporary", "stopped")]
 )
-async def test_who_is_restarted_after_a_normal_end(
+async def test_policy_decides_which_children_are_restarted_after_a_normal_end(
     restart: RestartPolicy, after_end: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     class Leaver(TaskCounter):
@@ -266,7 +266,7 @@ async def test_restarts_that_are_far_enough_apart_do_not_add_up(autojump_clock: 
         assert child(ref, "a").epoch == 6
 
 
-async def test_declared_children_keep_their_refs_when_their_supervisor_is_restarted(
+async def test_refs_of_declared_children_survive_a_restart_of_their_supervisor(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = Log()
@@ -286,7 +286,7 @@ async def test_declared_children_keep_their_refs_when_their_supervisor_is_restar
         assert "c kept" in log
 
 
-async def test_a_backoff_does_not_hold_up_a_siblings_restart(autojump_clock: trio.testing.MockClock) -> None:
+async def test_backoff_does_not_hold_up_a_siblings_restart(autojump_clock: trio.testing.MockClock) -> None:
     """Trap 2: asleep for one child, the supervisor's loop let another one wait."""
     log = Log()
     async with open_system() as system:
@@ -328,7 +328,7 @@ async def test_delays_grow_and_start_again_after_a_period_of_life(autojump_clock
         assert starts[-1] == crashed
 
 
-async def test_a_dynamic_child_that_crashes_too_often_is_stopped_alone(autojump_clock: trio.testing.MockClock) -> None:
+async def test_dynamic_child_that_crashes_too_often_is_stopped_alone(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         watcher = await system.start(lambda: Counter(log))
@@ -374,7 +374,7 @@ class Domain(DynamicSupervisor):
         ref.tell_nowait(Note("told by its parent"))
 
 
-async def test_a_supervisor_starts_and_stops_children_in_the_askers_turn() -> None:
+async def test_supervisor_starts_and_stops_children_in_the_askers_turn() -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Domain(log), name="domain")
@@ -389,7 +389,7 @@ async def test_a_supervisor_starts_and_stops_children_in_the_askers_turn() -> No
         system.turn.run(body)
 
 
-async def test_the_hooks_hear_of_crash_and_restart_before_kept_messages_are_handled(
+async def test_hooks_are_called_for_crash_and_restart_before_waiting_messages_are_handled(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = Log()
@@ -410,7 +410,7 @@ async def test_the_hooks_hear_of_crash_and_restart_before_kept_messages_are_hand
         ]
 
 
-async def test_the_hooks_hear_of_task_children_too(autojump_clock: trio.testing.MockClock) -> None:
+async def test_hooks_are_called_for_task_children_too(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Domain(log), name="domain")
@@ -422,7 +422,7 @@ async def test_the_hooks_hear_of_task_children_too(autojump_clock: trio.testing.
         assert log == ["t exited backing_off ValueError('t')", "t starts", "t restarted", "t told by its parent"]
 
 
-async def test_a_crash_in_a_hook_is_the_supervisors_own(autojump_clock: trio.testing.MockClock) -> None:
+async def test_crash_in_a_hook_is_the_supervisors_own(autojump_clock: trio.testing.MockClock) -> None:
     class Clumsy(DynamicSupervisor):
         def child_restarted(self, ref: Ref) -> None:
             raise LookupError("clumsy")
@@ -437,7 +437,7 @@ async def test_a_crash_in_a_hook_is_the_supervisors_own(autojump_clock: trio.tes
         assert isinstance(caught.value.__cause__, LookupError)
 
 
-async def test_a_taken_name_is_refused() -> None:
+async def test_taken_name_is_refused() -> None:
     async with open_system() as system:
         await system.start(Counter, name="a")
         with pytest.raises(NameTaken, match="/ has a child named 'a' already"):
@@ -452,7 +452,7 @@ async def test_children_without_names_get_numbers() -> None:
         assert (await system.start(Counter)).name == "counter.4"
 
 
-async def test_a_task_child_whose_start_fails_leaves_no_child(autojump_clock: trio.testing.MockClock) -> None:
+async def test_task_child_whose_start_fails_leaves_no_child(autojump_clock: trio.testing.MockClock) -> None:
     class Fails(Actor):
         async def on_start(self) -> None:
             await trio.sleep(1)
@@ -464,7 +464,7 @@ async def test_a_task_child_whose_start_fails_leaves_no_child(autojump_clock: tr
         await system.start(TaskCounter, name="a")
 
 
-async def test_a_supervisor_whose_child_fails_to_start_stops_those_before_it(
+async def test_supervisor_whose_child_fails_to_start_stops_those_before_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Fails(InPlaceActor):
@@ -478,7 +478,7 @@ async def test_a_supervisor_whose_child_fails_to_start_stops_those_before_it(
         assert log[3:] == ["c stops", "b stops", "a stops"]
 
 
-async def test_a_cancelled_start_leaves_no_child(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelled_start_leaves_no_child(autojump_clock: trio.testing.MockClock) -> None:
     class Slow(Actor):
         async def on_start(self) -> None:
             await trio.sleep(10)
@@ -490,7 +490,7 @@ async def test_a_cancelled_start_leaves_no_child(autojump_clock: trio.testing.Mo
         assert list(system.registry) == ["/"]
 
 
-async def test_a_task_child_started_without_waiting_keeps_what_it_is_told(
+async def test_messages_wait_for_a_task_child_that_was_started_without_waiting(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = Log()
@@ -504,7 +504,7 @@ async def test_a_task_child_started_without_waiting_keeps_what_it_is_told(
         assert log == ["a starts", "a early"]
 
 
-async def test_a_factory_that_crashes_at_a_restart_counts_as_a_crash(autojump_clock: trio.testing.MockClock) -> None:
+async def test_factory_that_crashes_at_a_restart_counts_as_a_crash(autojump_clock: trio.testing.MockClock) -> None:
     made: list[int] = []
 
     def factory() -> Counter:
@@ -520,7 +520,7 @@ async def test_a_factory_that_crashes_at_a_restart_counts_as_a_crash(autojump_cl
         assert (ref.state, ref.epoch, len(made)) == ("running", 3, 3)
 
 
-async def test_a_factory_must_keep_to_one_kind(autojump_clock: trio.testing.MockClock) -> None:
+async def test_factory_must_create_actors_of_one_kind(autojump_clock: trio.testing.MockClock) -> None:
     made: list[int] = []
 
     def factory() -> Counter | TaskCounter:
@@ -534,7 +534,7 @@ async def test_a_factory_must_keep_to_one_kind(autojump_clock: trio.testing.Mock
     assert "not the kind of actor it was" in str(caught.value.__cause__)
 
 
-async def test_a_task_of_the_supervisors_own_ends_before_the_first_child(
+async def test_task_of_the_supervisors_own_ends_before_the_first_child(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = Log()
@@ -572,7 +572,7 @@ async def test_children_started_in_on_start_stay_and_are_started_again_after_a_c
         assert child(ref, "first").state == "running"
 
 
-async def test_a_crash_of_its_own_task_crashes_the_supervisor(autojump_clock: trio.testing.MockClock) -> None:
+async def test_crash_of_its_own_task_crashes_the_supervisor(autojump_clock: trio.testing.MockClock) -> None:
     tries: list[int] = []
 
     class Accepting(Supervisor):
@@ -593,7 +593,7 @@ async def test_a_crash_of_its_own_task_crashes_the_supervisor(autojump_clock: tr
         assert log == ["a starts", "a stops", "a starts"]
 
 
-async def test_a_task_can_be_ended_by_its_scope(autojump_clock: trio.testing.MockClock) -> None:
+async def test_task_can_be_ended_by_its_scope(autojump_clock: trio.testing.MockClock) -> None:
     async with open_system() as system:
         ref = await system.start(DynamicSupervisor)
         assert isinstance(ref.actor, DynamicSupervisor)
@@ -603,7 +603,7 @@ async def test_a_task_can_be_ended_by_its_scope(autojump_clock: trio.testing.Moc
         assert ref.state == "running"
 
 
-async def test_a_supervisor_that_does_not_run_starts_nothing() -> None:
+async def test_supervisor_that_does_not_run_starts_nothing() -> None:
     with pytest.raises(ActorStopped, match="starts nothing"):
         DynamicSupervisor().start_child_nowait(ChildSpec(Counter))
     async with open_system() as system:
@@ -648,7 +648,7 @@ async def test_exit_is_not_for_supervision_to_absorb(autojump_clock: trio.testin
                 await settled()
 
 
-async def test_a_crash_is_logged_with_its_traceback(
+async def test_crash_is_logged_with_its_traceback(
     caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with open_system() as system:
@@ -676,7 +676,7 @@ async def test_nested_supervisors_drain_in_order(autojump_clock: trio.testing.Mo
     assert log == ["c stops", "b stops", "a stops"]
 
 
-async def test_an_actors_answer_to_a_poisoned_request_comes_through_its_second_crash(
+async def test_actors_answer_to_a_poisoned_request_comes_through_its_second_crash(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_system() as system:
@@ -689,7 +689,7 @@ async def test_an_actors_answer_to_a_poisoned_request_comes_through_its_second_c
 
 
 @pytest.mark.parametrize("_", range(30))  # Trio shuffles who runs first
-async def test_a_crash_during_a_restart_starts_nobody_twice(_: int, autojump_clock: trio.testing.MockClock) -> None:
+async def test_crash_during_a_restart_starts_no_child_twice(_: int, autojump_clock: trio.testing.MockClock) -> None:
     """A poisoned message crashes its actor again as soon as it runs, while its younger siblings are being started."""
     log = Log()
     async with open_system() as system:

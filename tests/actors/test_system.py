@@ -10,7 +10,7 @@ from triomq.errors import ActorStopped, RestartLimitExceeded
 from .cast import Add, Boom, Counter, Log, Note, TaskCounter
 
 
-async def test_a_counter_counts() -> None:
+async def test_counter_counts() -> None:
     """The example of the design, word for word."""
     async with open_system() as system:
         counter = await system.start(TaskCounter, name="counter", restart="permanent")
@@ -51,7 +51,7 @@ async def test_the_bodys_own_exception_leaves_bare() -> None:
     assert caught.value is error
 
 
-async def test_an_error_in_the_body_gives_nobody_time_to_drain(autojump_clock: trio.testing.MockClock) -> None:
+async def test_error_in_the_body_gives_no_actor_time_to_drain(autojump_clock: trio.testing.MockClock) -> None:
     class Slow(TaskCounter):
         async def slow(self, message: Boom) -> None:
             await trio.sleep(100)
@@ -70,7 +70,7 @@ async def test_an_error_in_the_body_gives_nobody_time_to_drain(autojump_clock: t
     assert log == ["start 1", "stop"]
 
 
-async def test_what_supervision_gives_up_on_leaves_bare_and_ends_the_body(
+async def test_error_that_supervision_gives_up_on_ends_the_body_without_a_group(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     with pytest.raises(RestartLimitExceeded) as caught:  # noqa: PT012
@@ -94,7 +94,7 @@ async def test_when_both_fail_the_bodys_error_comes_out_and_names_the_other() ->
     assert "The actor system failed too: RestartLimitExceeded" in caught.value.__notes__[0]
 
 
-async def test_a_failure_while_draining_comes_out() -> None:
+async def test_failure_while_draining_comes_out() -> None:
     class BadEnd(TaskCounter):
         async def on_stop(self) -> None:
             raise OSError("disk full")
@@ -107,7 +107,7 @@ async def test_a_failure_while_draining_comes_out() -> None:
     assert "down bad OSError('disk full')" in log
 
 
-async def test_nobody_can_be_started_in_a_system_that_stops() -> None:
+async def test_system_that_stops_starts_no_actor() -> None:
     class Late(TaskCounter):
         async def on_stop(self) -> None:
             with pytest.raises(ActorStopped):
@@ -151,7 +151,7 @@ async def test_on_stop_is_shielded_but_not_for_ever(autojump_clock: trio.testing
     assert trio.current_time() - start == pytest.approx(3)
 
 
-async def test_one_actor_can_be_stopped_anywhere_in_the_tree() -> None:
+async def test_single_actor_can_be_stopped_anywhere_in_the_tree() -> None:
     async with open_system() as system:
         top = await system.start(DynamicSupervisor, name="top")
         assert isinstance(top.actor, DynamicSupervisor)

@@ -70,7 +70,7 @@ async def test_both_kinds_answer_refuse_and_crash_alike(
         assert [letter.reason for letter in system.dead_letters.recent()] == ["crashed"] * 3 + ["refused"]
 
 
-async def test_plain_and_async_handlers_keep_the_order_of_arrival(autojump_clock: trio.testing.MockClock) -> None:
+async def test_plain_and_async_handlers_run_in_the_order_of_arrival(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Clerk(log))
@@ -80,7 +80,7 @@ async def test_plain_and_async_handlers_keep_the_order_of_arrival(autojump_clock
         assert log == ["a", "b", "c", "d", "after"]
 
 
-async def test_an_interrupted_async_message_is_not_run_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_interrupted_async_message_is_not_run_again(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Clerk(log))
@@ -123,7 +123,7 @@ async def test_after_batch_runs_once_per_batch() -> None:
         assert log[BATCH + 1] == "after"
 
 
-async def test_a_crash_in_after_batch_runs_no_message_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_crash_in_after_batch_runs_no_message_again(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
 
     class Fragile(TaskCounter):
@@ -139,7 +139,7 @@ async def test_a_crash_in_after_batch_runs_no_message_again(autojump_clock: trio
         assert log == ["start 1", "a", "b", "start 2"]
 
 
-async def test_an_after_batch_that_a_crash_has_skipped_is_made_up_for(autojump_clock: trio.testing.MockClock) -> None:
+async def test_after_batch_that_a_crash_has_skipped_is_made_up_for(autojump_clock: trio.testing.MockClock) -> None:
     class Tidy(TaskCounter):
         def after_batch(self) -> None:
             self.log.append(f"after {self.epoch}")
@@ -197,8 +197,10 @@ async def test_asking_fails_at_once_when_the_actor_has_stopped() -> None:
         assert [letter.reason for letter in system.dead_letters.recent()] == ["stopped"] * 2
 
 
-async def test_askers_hear_at_once_when_the_actor_stops_for_good(autojump_clock: trio.testing.MockClock) -> None:
-    """Trap 5: an exit path that forgets to say so makes every waiter sit out the grace period."""
+async def test_askers_get_an_error_when_the_actor_stops_for_good(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Trap 5: an exit path that does not fail them makes every waiter sit out the grace period."""
     async with open_system() as system:
         ref = await system.start(lambda: Clerk(Log()), restart="temporary")
         start = trio.current_time()
@@ -222,7 +224,7 @@ async def test_asking_waits_through_a_restart(autojump_clock: trio.testing.MockC
         assert ref.epoch == 3
 
 
-async def test_a_cancelled_asker_harms_nobody(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelled_asker_does_no_harm(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Clerk(log))
@@ -233,7 +235,7 @@ async def test_a_cancelled_asker_harms_nobody(autojump_clock: trio.testing.MockC
         assert log[:2] == ["a", "after"]
 
 
-async def test_a_full_mailbox_makes_tellers_wait(autojump_clock: trio.testing.MockClock) -> None:
+async def test_full_mailbox_makes_tellers_wait(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Clerk(log))
@@ -248,7 +250,7 @@ async def test_a_full_mailbox_makes_tellers_wait(autojump_clock: trio.testing.Mo
         assert [line for line in log if line != "after"] == ["first", "0", "1", "2", "3", "4"]
 
 
-async def test_who_waits_for_room_hears_of_the_stop(autojump_clock: trio.testing.MockClock) -> None:
+async def test_teller_that_waits_for_room_learns_of_the_stop(autojump_clock: trio.testing.MockClock) -> None:
     async with open_system() as system:
         ref = await system.start(lambda: Clerk(Log()), shutdown=0)
         ref.tell_nowait(Slow("first"))
@@ -295,7 +297,7 @@ async def test_overflow_policies_end_in_an_error_or_the_dead_letters() -> None:
         ]
 
 
-async def test_an_asker_whose_question_is_dropped_hears_of_it() -> None:
+async def test_asker_of_a_dropped_request_gets_an_error() -> None:
     class DropOldest(TaskCounter):
         limit = 1
         overflow = "drop_oldest"
@@ -322,7 +324,7 @@ async def test_an_asker_whose_question_is_dropped_hears_of_it() -> None:
                         inner.cancel_scope.cancel()
 
 
-async def test_one_that_does_not_answer_in_place_says_how_to_ask() -> None:
+async def test_error_of_an_actor_that_does_not_answer_in_place_explains_how_to_ask() -> None:
     async with open_system() as system:
         ref = await system.start(TaskCounter)
         with pytest.raises(TypeError, match=r"TaskCounter does not answer in place: `await ref.ask"):
@@ -341,7 +343,7 @@ class Domain(PatientCounter):
         self.log.append("after")
 
 
-async def test_one_that_answers_in_place_does_so_in_the_askers_turn() -> None:
+async def test_actor_that_answers_in_place_does_so_in_the_askers_turn() -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Domain(log))
@@ -358,7 +360,7 @@ async def test_one_that_answers_in_place_does_so_in_the_askers_turn() -> None:
             ref.ask_nowait(Slow("x"))
 
 
-async def test_one_that_is_busy_does_not_answer_in_place_and_order_holds(
+async def test_busy_actor_does_not_answer_in_place_and_order_holds(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = Log()
@@ -400,7 +402,7 @@ async def test_order_holds_when_a_handler_tells_an_async_and_then_a_plain_messag
             assert [line for line in log if line != "after"] == ["start 1", "a", "b", "c"]
 
 
-async def test_a_crash_in_someone_elses_turn_ends_the_incarnation(autojump_clock: trio.testing.MockClock) -> None:
+async def test_crash_in_someone_elses_turn_ends_the_incarnation(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Domain(log))
@@ -416,7 +418,7 @@ async def test_a_crash_in_someone_elses_turn_ends_the_incarnation(autojump_clock
         assert [type(event) for event in events.get_nowait()].count(Exited) == 1
 
 
-async def test_an_async_handler_meets_ctrl_c_like_any_trio_code() -> None:
+async def test_async_handler_meets_ctrl_c_like_any_trio_code() -> None:
     seen: list[bool] = []
 
     class Watchful(Actor):

@@ -6,7 +6,7 @@ from triomq.actors.testing import Probe, find_wait_cycle, open_test_system, prob
 from .cast import Add, Log, Note, TaskCounter
 
 
-async def test_a_probe_remembers_what_it_is_told() -> None:
+async def test_probe_remembers_what_it_is_told() -> None:
     async with open_test_system() as system:
         ref = await system.start(probe_for(Note, Down), name="probe")
         ref.tell_nowait(Note("a"))
@@ -50,7 +50,7 @@ class Selfish(Actor):
 Selfish.waits_for = (Selfish,)
 
 
-def test_a_circle_of_declared_waits_is_found() -> None:
+def test_circle_of_declared_waits_is_found() -> None:
     assert find_wait_cycle([Base, Left, Right]) == ()
     assert find_wait_cycle([Base, Left, Right, Circular]) == [Right, Circular, Right]
     assert find_wait_cycle([Selfish]) == [Selfish, Selfish]

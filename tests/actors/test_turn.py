@@ -46,7 +46,7 @@ class Touchy(InPlaceActor):
             self.other.tell_nowait(Note(f"from {self.ref.name}"))
 
 
-async def test_what_a_body_tells_is_handled_when_the_call_returns() -> None:
+async def test_message_from_a_body_is_handled_when_the_call_returns() -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Counter(log))
@@ -61,7 +61,7 @@ async def test_what_a_body_tells_is_handled_when_the_call_returns() -> None:
         assert system.turn.run(body) == 7
 
 
-async def test_what_a_handler_tells_is_handled_after_it_has_returned() -> None:
+async def test_message_from_a_handler_is_handled_after_it_has_returned() -> None:
     log = Log()
     async with open_system() as system:
         first = await system.start(lambda: Forwarder(log), name="first")
@@ -72,7 +72,7 @@ async def test_what_a_handler_tells_is_handled_after_it_has_returned() -> None:
     assert log == ["first begins x", "first ends x", "second begins x", "second ends x"]
 
 
-async def test_one_may_tell_oneself_and_it_comes_later() -> None:
+async def test_message_to_oneself_is_handled_later() -> None:
     log = Log()
 
     class Echo(InPlaceActor):
@@ -103,7 +103,7 @@ async def test_after_batch_runs_once_per_touched_actor_in_order_of_touching() ->
     assert log == ["a", "a", "b", "b", "c", "c", "after two", "after one"]
 
 
-async def test_an_actor_touched_by_a_later_after_batch_runs_again() -> None:
+async def test_actor_touched_by_a_later_after_batch_runs_again() -> None:
     log = Log()
     async with open_system() as system:
         two = await system.start(lambda: Touchy(log), name="two")
@@ -127,7 +127,7 @@ async def test_touching_without_a_turn_makes_one() -> None:
         assert log == ["after one"] * 2
 
 
-async def test_a_nested_turn_is_part_of_the_outer_one() -> None:
+async def test_nested_turn_is_part_of_the_outer_one() -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Touchy(log), name="one")
@@ -140,7 +140,7 @@ async def test_a_nested_turn_is_part_of_the_outer_one() -> None:
     assert log == ["inner", "after one"]
 
 
-async def test_an_error_in_the_body_comes_out_after_what_it_touched_is_finished() -> None:
+async def test_error_in_the_body_comes_out_after_what_it_touched_is_finished() -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Touchy(log), name="one")
@@ -156,7 +156,7 @@ async def test_an_error_in_the_body_comes_out_after_what_it_touched_is_finished(
     assert log[2:] == ["b", "after one"]
 
 
-async def test_a_turn_has_a_budget_that_its_end_renews() -> None:
+async def test_turn_has_a_budget_that_its_end_renews() -> None:
     async with open_system() as system:
         turn: Turn = system.turn
 
@@ -170,7 +170,7 @@ async def test_a_turn_has_a_budget_that_its_end_renews() -> None:
         assert not turn.exhausted
 
 
-async def test_actors_that_keep_telling_each_other_do_not_stop_the_loop() -> None:
+async def test_actors_that_tell_each_other_for_ever_do_not_stop_the_loop() -> None:
     """Trap 7: a loop without a bound never yields."""
     log = Log()
 
@@ -195,7 +195,7 @@ async def test_actors_that_keep_telling_each_other_do_not_stop_the_loop() -> Non
         assert steps >= 2
 
 
-async def test_a_ref_keeps_order_when_an_endless_turn_is_cut() -> None:
+async def test_order_holds_when_an_endless_turn_is_cut() -> None:
     class Endless(InPlaceActor):
         def __init__(self) -> None:
             self.seen: list[str] = []

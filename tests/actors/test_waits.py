@@ -38,7 +38,7 @@ class Relayer(Actor):
 Relayer.waits_for = (Relayer,)
 
 
-async def test_an_actor_that_asks_itself_is_told_what_to_do() -> None:
+async def test_actor_that_asks_itself_is_told_what_to_do() -> None:
     """Trap 4."""
     async with open_system() as system:
         ref = await system.start(Relayer, name="relayer")
@@ -61,7 +61,7 @@ async def test_actors_that_ask_each_other_in_a_circle_are_found() -> None:
         assert "for ever: /c → /a → /b → /c" in str(found)
 
 
-async def test_an_actor_that_waits_for_room_in_its_own_mailbox_is_told_so() -> None:
+async def test_actor_that_waits_for_room_in_its_own_mailbox_is_told_so() -> None:
     async with open_system() as system:
         ref = await system.start(Relayer, name="relayer")
         events = system.dead_letters.feed()
@@ -71,7 +71,7 @@ async def test_an_actor_that_waits_for_room_in_its_own_mailbox_is_told_so() -> N
             break
 
 
-async def test_a_wait_that_is_not_declared_is_an_error_under_test() -> None:
+async def test_wait_that_is_not_declared_is_an_error_under_test() -> None:
     class Sneaky(Actor):
         waits_for = (Relayer,)
 
@@ -88,7 +88,7 @@ async def test_a_wait_that_is_not_declared_is_an_error_under_test() -> None:
         assert "waits_for does not name TaskCounter; add it, or use tell_nowait" in str(caught.value.__cause__)
 
 
-async def test_a_tell_is_checked_even_while_there_is_room() -> None:
+async def test_tell_is_checked_even_while_there_is_room() -> None:
     class Sneaky(Actor):
         async def push(self, message: Push) -> None:
             await message.ref.tell(Push(message.ref))
@@ -103,14 +103,14 @@ async def test_a_tell_is_checked_even_while_there_is_room() -> None:
             break
 
 
-async def test_who_is_no_actor_may_wait_for_anyone() -> None:
+async def test_task_of_no_actor_may_wait_for_any_actor() -> None:
     async with open_test_system() as system:
         for kind in (Counter, TaskCounter):
             ref = await system.start(kind)
             assert await ref.ask(Add(1)) == 1
 
 
-async def test_a_wait_is_forgotten_when_it_is_given_up() -> None:
+async def test_wait_is_forgotten_when_it_is_given_up() -> None:
     class Impatient(Actor):
         waits_for = (Actor,)
 

@@ -22,14 +22,14 @@ def names_for_tools() -> set[str]:
 
 
 def test_people_type_checkers_and_programs_see_the_same_names() -> None:
-    assert set(triomq._HOMES) == names_for_tools() == set(NAMES)
+    assert set(triomq._MODULES) == names_for_tools() == set(NAMES)
     assert dir(triomq) == sorted(triomq.__all__)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_name_is_what_its_home_has(name: str) -> None:
     found = getattr(triomq, name)
-    assert found is getattr(sys.modules[triomq._HOMES[name]], name)
+    assert found is getattr(sys.modules[triomq._MODULES[name]], name)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -33,7 +33,7 @@ def make_lost(harness: Harness, *names: str) -> None:
         harness.bind(name, name)
 
 
-async def test_an_alternate_takes_what_no_binding_matches_and_nothing_else() -> None:
+async def test_alternate_takes_what_no_binding_matches_and_nothing_else() -> None:
     async with open_harness() as harness:
         make_lost(harness, "lost")
         harness.sink("s", alternate="lost")
@@ -43,7 +43,7 @@ async def test_an_alternate_takes_what_no_binding_matches_and_nothing_else() -> 
         assert (reached(harness, "s", "k"), reached(harness, "s", "other")) == (["q"], ["lost"])
 
 
-async def test_an_alternate_that_is_not_there_yet_takes_nothing_and_then_all() -> None:
+async def test_alternate_that_is_not_there_yet_takes_nothing_and_then_all() -> None:
     async with open_harness() as harness:
         harness.sink("s", alternate="lost")
         version = harness.directory.version
@@ -55,14 +55,14 @@ async def test_an_alternate_that_is_not_there_yet_takes_nothing_and_then_all() -
         assert reached(harness, "s") == []
 
 
-async def test_the_default_sink_is_nobodys_alternate() -> None:
+async def test_default_sink_is_nobodys_alternate() -> None:
     async with open_harness() as harness:
         harness.queue("k")
         harness.sink("s", alternate="")
         assert reached(harness, "s", "k") == []
 
 
-async def test_an_alternate_may_have_one_itself_and_a_circle_of_them_ends() -> None:
+async def test_alternate_may_have_one_itself_and_a_circle_of_them_ends() -> None:
     async with open_harness() as harness:
         harness.sink("a", alternate="b")
         harness.sink("b", alternate="c")
@@ -73,7 +73,7 @@ async def test_an_alternate_may_have_one_itself_and_a_circle_of_them_ends() -> N
         assert reached(harness, "a", "k") == ["q"]
 
 
-async def test_an_alternate_may_be_internal() -> None:
+async def test_alternate_may_be_internal() -> None:
     async with open_harness() as harness:
         harness.sink("inner", SinkKind.FANOUT, internal=True)
         harness.queue("q")
@@ -92,7 +92,7 @@ async def test_each_sink_on_the_way_has_its_own_alternate() -> None:
         assert reached(harness, "s") == ["second"]
 
 
-async def test_a_message_with_several_keys_is_lost_when_none_of_them_matches() -> None:
+async def test_message_with_several_keys_is_lost_when_none_of_them_matches() -> None:
     async with open_harness() as harness:
         make_lost(harness, "lost")
         harness.sink("s", alternate="lost")
@@ -103,7 +103,7 @@ async def test_a_message_with_several_keys_is_lost_when_none_of_them_matches() -
         assert reached(harness, "s", "none", "other") == ["lost"]
 
 
-async def test_a_guard_that_does_not_admit_matches_nothing() -> None:
+async def test_guard_that_does_not_admit_matches_nothing() -> None:
     async with open_harness() as harness:
         make_lost(harness, "lost")
         harness.sink("s", alternate="lost")

@@ -17,7 +17,7 @@ def test_those_whose_time_has_come_are_given_once_earliest_first() -> None:
     assert (clock.next_deadline, len(clock)) == (3.0, 1)
 
 
-def test_the_earlier_of_two_deadlines_counts() -> None:
+def test_earlier_of_two_deadlines_counts() -> None:
     clock: Clock[str] = Clock(lambda: 0.0)
     clock.set("who", 2.0)
     clock.set("who", 5.0)
@@ -26,7 +26,7 @@ def test_the_earlier_of_two_deadlines_counts() -> None:
     assert clock.take_due(9.0) == []
 
 
-def test_a_deadline_can_be_taken_back() -> None:
+def test_deadline_can_be_taken_back() -> None:
     clock: Clock[str] = Clock(lambda: 0.0)
     clock.set("who", 1.0)
     clock.forget("who")
@@ -52,7 +52,7 @@ def test_deadlines_that_were_taken_back_do_not_pile_up() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), max_size=60), st.integers(0, 20))
-def test_a_clock_tells_whom_a_plain_table_would_tell(settings: list[tuple[int, int]], now: int) -> None:
+def test_clock_tells_whom_a_plain_table_would_tell(settings: list[tuple[int, int]], now: int) -> None:
     clock: Clock[int] = Clock(lambda: 0.0)
     table: dict[int, float] = {}
     for whom, deadline in settings:

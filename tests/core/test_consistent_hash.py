@@ -29,7 +29,7 @@ def chosen(
     return queue.name
 
 
-async def test_the_key_chooses_one_queue_and_the_route_can_be_kept() -> None:
+async def test_key_chooses_one_queue_and_the_route_can_be_kept() -> None:
     async with open_harness() as harness:
         make_hash(harness)
         assert len({chosen(harness, key) for key in VALUES}) == len(QUEUES)
@@ -37,7 +37,7 @@ async def test_the_key_chooses_one_queue_and_the_route_can_be_kept() -> None:
         assert not harness.directory.route("s", "k", dict).by_headers
 
 
-async def test_a_header_chooses_whatever_the_key() -> None:
+async def test_header_chooses_whatever_the_key() -> None:
     async with open_harness() as harness:
         make_hash(harness, hash_header="h")
         assert len({chosen(harness, "k", {"h": value}) for value in VALUES}) == len(QUEUES)
@@ -55,7 +55,7 @@ async def test_headers_of_any_type_choose_and_those_that_lack_it_belong_together
 
 
 @pytest.mark.parametrize("name", ["message_id", "correlation_id"])
-async def test_a_property_chooses(name: str) -> None:
+async def test_property_chooses(name: str) -> None:
     async with open_harness() as harness:
         make_hash(harness, hash_property=name)
         found = {chosen(harness, "k", properties=Properties(**{name: value})) for value in VALUES}  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ async def test_only_the_first_of_several_keys_chooses() -> None:
         assert [queue.name for queue in found] == [chosen(harness, VALUES[0])]
 
 
-async def test_a_queue_that_is_deleted_leaves_its_share_to_the_others_and_moves_nothing_else() -> None:
+async def test_queue_that_is_deleted_leaves_its_share_to_the_others_and_moves_nothing_else() -> None:
     async with open_harness() as harness:
         make_hash(harness)
         before = {key: chosen(harness, key) for key in VALUES}
@@ -103,7 +103,7 @@ async def test_without_bindings_the_alternate_takes_it() -> None:
         assert chosen(harness, "k") == "queue.q"
 
 
-async def test_a_binding_without_a_weight_is_refused_and_leaves_nothing() -> None:
+async def test_binding_without_a_weight_is_refused_and_leaves_nothing() -> None:
     async with open_harness() as harness:
         make_hash(harness)
         queue = harness.queue("more")
@@ -113,7 +113,7 @@ async def test_a_binding_without_a_weight_is_refused_and_leaves_nothing() -> Non
         assert len(harness.directory.sinks["s"].bindings) == len(QUEUES)
 
 
-async def test_a_binding_made_twice_counts_once() -> None:
+async def test_binding_made_twice_counts_once() -> None:
     async with open_harness() as harness:
         make_hash(harness)
         before = {key: chosen(harness, key) for key in VALUES}

@@ -39,7 +39,7 @@ async def test_what_crashes_its_consumer_goes_back_marked_and_the_feed_is_closed
         assert queue.ref.state == "running"
 
 
-async def test_a_feed_that_is_closed_by_its_consumer_is_not_told_so() -> None:
+async def test_feed_that_is_closed_by_its_consumer_is_not_told_so() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue("q"), harness.consumer()
         feed = harness.feed(queue, consumer)
@@ -48,7 +48,7 @@ async def test_a_feed_that_is_closed_by_its_consumer_is_not_told_so() -> None:
         assert FeedClosed(feed, "why").reason == "why"
 
 
-async def test_a_delivery_names_its_feed_and_its_batch_its_queue() -> None:
+async def test_delivery_names_its_feed_and_its_batch_its_queue() -> None:
     async with open_harness() as harness:
         log: list[Batch] = []
         queue, consumer = harness.queue("q"), harness.consumer(log)

@@ -455,4 +455,4 @@ class DurableMachine(DurableOracle):
 
 TestDurableMachine = DurableMachine.TestCase
 # Faults of the kind that it is made for show with so many.
-TestDurableMachine.settings = settings(stateful_step_count=50, max_examples=max(400, settings().max_examples))
+TestDurableMachine.settings = settings(stateful_step_count=50, max_examples=max(600, settings().max_examples))

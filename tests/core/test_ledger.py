@@ -71,7 +71,7 @@ def test_up_to_0_means_all_even_if_there_are_none() -> None:
     assert numbers(ledger) == []
 
 
-def test_a_number_after_milliards_of_deliveries_is_found_at_once() -> None:
+def test_number_after_milliards_of_deliveries_is_found_at_once() -> None:
     settled: Settled = []
     ledger = ledger_into(settled)
     ledger.next_number = 10**12

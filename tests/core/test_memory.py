@@ -203,7 +203,7 @@ def watched(harness: Harness, mark: int) -> tuple[MemoryAlarm, Machine]:
     return memory, machine
 
 
-async def test_a_large_process_starts_the_alarm_and_a_small_one_ends_it(
+async def test_large_process_starts_the_alarm_and_a_small_one_ends_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_harness() as harness, trio.open_nursery() as nursery:
@@ -256,7 +256,7 @@ async def test_only_growth_above_what_stayed_starts_it_again(autojump_clock: tri
         assert memory.on
 
 
-async def test_the_reason_is_what_there_is_too_much_of(autojump_clock: trio.testing.MockClock) -> None:
+async def test_reason_is_what_there_is_too_much_of(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         memory, machine = watched(harness, 1000)
         machine.has = 70 * MIB

@@ -25,6 +25,6 @@ def test_properties_and_body_are_found_inside_their_framing(
     assert len(content) - head.overhead == len(body)
 
 
-def test_a_head_without_offsets_has_a_body_alone() -> None:
+def test_head_without_offsets_has_a_body_alone() -> None:
     message = QueueMessage(Head(), b"body")
     assert (message.head.codec, message.properties, message.body) == (CORE_CODEC, b"", b"body")

@@ -138,7 +138,7 @@ async def test_feeds_get_what_is_on_disk_as_it_comes() -> None:
         assert consumer.take() == [b"2", b"3"]
 
 
-async def test_a_get_gets_what_is_on_disk_if_no_feed_has_room_for_it() -> None:
+async def test_get_gets_what_is_on_disk_if_no_feed_has_room_for_it() -> None:
     async with durable_messages() as (durable, queue):
         consumer = durable.harness.consumer()
         durable.harness.feed(queue, consumer, messages=1)
@@ -148,7 +148,7 @@ async def test_a_get_gets_what_is_on_disk_if_no_feed_has_room_for_it() -> None:
         assert get(queue, durable.disk) == (b"2", False)
 
 
-async def test_a_get_waits_for_the_disk_beside_a_feed_that_is_full() -> None:
+async def test_get_waits_for_the_disk_beside_a_feed_that_is_full() -> None:
     async with open_durable_harness(MemoryStore(), ONE) as durable:
         queue, consumer = durable.harness.queue(), durable.harness.consumer()
         durable.harness.feed(queue, consumer, messages=1)

@@ -82,7 +82,7 @@ async def test_queue_of_a_name_that_somebody_else_has_told_is_refused_whoever_sp
         assert harness.directory.queues["q"].origin == first
 
 
-async def test_a_peer_s_binding_between_things_of_our_own_is_the_peer_s() -> None:
+async def test_peer_s_binding_between_things_of_our_own_is_the_peer_s() -> None:
     async with open_harness() as harness:
         harness.sink("s")
         harness.queue("q")
@@ -101,7 +101,7 @@ class Listener(InPlaceActor):
         self.origins.append(message.origin)
 
 
-async def test_an_observer_hears_whose_it_is() -> None:
+async def test_observer_hears_whose_it_is() -> None:
     async with open_harness() as harness:
         listener = Listener()
         harness.directory.observers.add(harness.start(listener))
@@ -113,7 +113,7 @@ async def test_an_observer_hears_whose_it_is() -> None:
         assert listener.origins == [PEER, PEER, PEER, "", "", PEER, "", PEER, PEER]
 
 
-async def test_a_peer_can_be_forgotten() -> None:
+async def test_peer_can_be_forgotten() -> None:
     async with open_harness() as harness:
         make_all(harness)
         harness.sink("ours")

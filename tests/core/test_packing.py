@@ -52,5 +52,5 @@ def test_what_no_header_can_be_is_an_error(value: object) -> None:
         pack_arguments({"a": value})
 
 
-def test_a_time_without_a_zone_stays_without() -> None:
+def test_time_without_a_zone_stays_without() -> None:
     assert unpack_arguments(pack_arguments({"a": datetime(2020, 1, 2, 3, 4)})) == {"a": datetime(2020, 1, 2, 3, 4)}

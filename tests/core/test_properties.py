@@ -30,7 +30,7 @@ def test_properties_come_back_as_they_were(properties: Properties) -> None:
     assert decode_core(encode_core(properties)) == properties
 
 
-def test_a_decimal_header_stays_a_decimal() -> None:
+def test_decimal_header_stays_a_decimal() -> None:
     properties = Properties(headers={"price": [Decimal("1.50")], "when": datetime(2020, 1, 1)})
     decoded = decode_core(encode_core(properties)).headers
     assert decoded is not None

@@ -33,14 +33,14 @@ NAMED = [
 
 
 @pytest.mark.parametrize("refusal", NAMED)
-def test_a_refusal_is_an_answer_that_names_what_it_is_about(refusal: type[NoSuchQueue]) -> None:
+def test_refusal_is_an_answer_that_names_what_it_is_about(refusal: type[NoSuchQueue]) -> None:
     error = refusal("orders")
     assert isinstance(error, Refused)
     assert error.name == "orders"
     assert "'orders'" in str(error)
 
 
-def test_an_inequivalent_declare_says_what_is_and_what_was_asked_for() -> None:
+def test_inequivalent_declare_says_what_is_and_what_was_asked_for() -> None:
     assert str(Inequivalent("q", "durable", received=True, current=False)).startswith(
         "durable of 'q' is False, not True;"
     )

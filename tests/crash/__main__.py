@@ -26,9 +26,9 @@ def main() -> None:
         print(f"{name}, seed {seed}")
         kills = random.Random(seed).choices(given.kill, k=given.rounds)
         with tempfile.TemporaryDirectory() as directory:
-            books = trio.run(run, SCENARIOS[name], Path(directory), kills, seed, *given.options)
-        print(f"{name}: {books}", *books.problems, sep="\n  ")
-        failed |= bool(books.problems)
+            oracle = trio.run(run, SCENARIOS[name], Path(directory), kills, seed, *given.options)
+        print(f"{name}: {oracle}", *oracle.problems, sep="\n  ")
+        failed |= bool(oracle.problems)
     sys.exit(failed)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import trio
 from pamqp import commands
 
-from .books import Fence, QueueBooks, Session
 from .harness import Harness
 from .message import Message, body_of, read_body
+from .oracle import Fence, QueueOracle, Session
 from .publishers import tags_up_to
 from .wire import Answer, Delivery, Event, Gone, Wire, ack, encode, publish, reject
 
@@ -20,12 +20,12 @@ FENCE = 150
 
 
 class Consumer:
-    """Takes and settles, in no order; lays a fence now and then (see ``books``).
+    """Takes and settles, in no order; lays a fence now and then (see ``oracle``).
 
     Args:
         house: Where.
         number: Its own, as a publisher of fences.
-        queue: The books of its queue.
+        queue: The oracle of its queue.
         chance: Its own too.
         most: Deliveries of one life from which on it settles nothing, until all is to be taken out; so the queue grows.
         rejects: It settles by rejecting for good.
@@ -37,7 +37,7 @@ class Consumer:
         self,
         harness: Harness,
         number: int,
-        queue: QueueBooks,
+        queue: QueueOracle,
         chance: random.Random,
         *,
         most: int = 1 << 40,
@@ -73,7 +73,7 @@ class Consumer:
                 pass
 
     async def _consume(self, wire: Wire) -> None:
-        session = Session(self._harness.books, self.queue)
+        session = Session(self._harness.oracle, self.queue)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._settle_all_in_the_end, wire, session)
             tag, since = 0, 0
@@ -87,7 +87,7 @@ class Consumer:
                     said += self._fence(session, tag)
                 if said:
                     await wire.send(said)
-                self._harness.note(len(events))
+                self._harness.count_events(len(events))
                 self._harness.changed()
 
     def _note(self, events: Sequence[Event], session: Session) -> None:
@@ -100,7 +100,7 @@ class Consumer:
                     message, fence = self._fences.pop(tag)
                     if event.accepted:
                         fence.confirmed()
-                        self._harness.books.confirm(message, self._fences_to)
+                        self._harness.oracle.confirm(message, self._fences_to)
 
     def _settle(self, session: Session) -> bytes:
         """Choose what to settle: everything, some of it, or nothing for now."""
@@ -143,7 +143,7 @@ class Consumer:
         message = Message(self._number, self._next)
         self._next += 1
         self._fences[tag] = (message, session.fence())
-        self._harness.books.sent += 1
+        self._harness.oracle.sent += 1
         return publish("", self.queue.name, body_of(*message[:2]))
 
     async def _settle_all_in_the_end(self, wire: Wire, session: Session) -> None:
@@ -159,7 +159,7 @@ class Consumer:
 class Mover:
     """Moves messages from one queue to another: publishes and acks in one transaction each time."""
 
-    def __init__(self, harness: Harness, source: QueueBooks, target: str) -> None:
+    def __init__(self, harness: Harness, source: QueueOracle, target: str) -> None:
         self._harness = harness
         self.queue = source
         self._target = target
@@ -172,7 +172,7 @@ class Mover:
                     await wire.call(commands.Tx.Select(), commands.Tx.SelectOk)
                     await wire.call(commands.Basic.Qos(prefetch_count=20), commands.Basic.QosOk)
                     await wire.call(commands.Basic.Consume(queue=self.queue.name), commands.Basic.ConsumeOk)
-                    session = Session(self._harness.books, self.queue)
+                    session = Session(self._harness.oracle, self.queue)
                     while True:
                         await self._move(wire, session)
             except Gone:
@@ -190,5 +190,5 @@ class Mover:
         session.ack(messages)
         await wire.call(b"".join(said), commands.Tx.CommitOk)
         session.fence().confirmed()
-        self._harness.note(len(deliveries))
+        self._harness.count_events(len(deliveries))
         self._harness.changed()

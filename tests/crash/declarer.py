@@ -38,7 +38,7 @@ class Declarer:
                     tag = 0
                     while not self._harness.stopping:
                         tag = await self._do_one(wire, tag)
-                        self._harness.note()
+                        self._harness.count_events()
 
     async def _do_one(self, wire: Wire, tag: int) -> int:
         """Declare a queue and publish to it, or empty or delete one that was declared before; give the last tag."""
@@ -63,21 +63,21 @@ class Declarer:
 
     async def look(self) -> None:
         """See in the end whether everything is so."""
-        complain = self._harness.books.complain
+        report = self._harness.oracle.report
         async with self._harness.wire() as wire:
             for name, expected in self._there.items():
                 try:
                     found = await wire.call(_passive(name), commands.Queue.DeclareOk)
                 except Refused:
-                    complain(f"{name} was declared and is not there")
+                    report(f"{name} was declared and is not there")
                     return
                 if expected not in (None, found.message_count):
-                    complain(f"{name} has {found.message_count} messages, not {expected}")
+                    report(f"{name} has {found.message_count} messages, not {expected}")
         for name in self._gone[-30:]:
             async with self._harness.wire() as wire:
                 with suppress(Refused):
                     await wire.call(_passive(name), commands.Queue.DeclareOk)
-                    complain(f"{name} was deleted and is there")
+                    report(f"{name} was deleted and is there")
 
 
 def _passive(name: str) -> commands.Queue.Declare:

@@ -1,4 +1,4 @@
-"""A broker that is started, killed and started again on the same directory, and who may be told of that."""
+"""A broker that is started, killed and started again on the same directory, and the connections to it."""
 
 import os
 import signal
@@ -13,8 +13,8 @@ import trio
 
 import triomq
 
-from .books import Books
 from .message import DELAYED, Message
+from .oracle import Oracle
 from .wire import Wire, open_wire
 
 __all__ = ["Harness", "Life"]
@@ -51,13 +51,13 @@ class Life:
 
 
 class Harness:
-    """Where broker and clients meet; made by ``open_house``.
+    """A broker in its lives, for clients that survive them.
 
     ``draining`` is set when nothing is published any more and everything is to be taken out.
 
     Args:
         directory: The store's.
-        books: What is known.
+        oracle: The oracle of the run.
         options: Further arguments of the broker's script.
         environment: Further variables of its environment.
         prefix: What runs it.
@@ -66,31 +66,31 @@ class Harness:
     def __init__(
         self,
         directory: Path,
-        books: Books,
+        oracle: Oracle,
         *options: str,
         environment: Mapping[str, str] = NOTHING,
         prefix: Sequence[str] = (),
     ) -> None:
         self.directory = directory
-        self.books = books
+        self.oracle = oracle
         self.options = options
         self.environment = environment
         self.prefix = prefix
         self.life: Life | None = None
         self.stopping = self.draining = False
-        self.happened = 0  # sends, confirms, deliveries and acks, so that a kill can come after any of them
+        self.event_count = 0  # sends, confirms, deliveries and acks, so that a kill can come after any of them
         self._wanted: tuple[int, trio.Event] | None = None
         self._lives = 0
         self._wires = 0
         self._changed = trio.Event()
         self.log = b""
 
-    # What clients do
+    # For clients
 
-    def note(self, count: int = 1) -> None:
-        """Note that something has happened."""
-        self.happened += count
-        if self._wanted is not None and self.happened >= self._wanted[0]:
+    def count_events(self, count: int = 1) -> None:
+        """Count sends, confirms, deliveries or acks."""
+        self.event_count += count
+        if self._wanted is not None and self.event_count >= self._wanted[0]:
             self._wanted[1].set()
 
     @asynccontextmanager
@@ -111,7 +111,7 @@ class Harness:
             self.changed()
 
     def changed(self) -> None:
-        """Let those look who wait for something."""
+        """Wake the tasks that wait for a change."""
         self._changed.set()
         self._changed = trio.Event()
 
@@ -120,7 +120,7 @@ class Harness:
         await self._changed.wait()
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
-        """Wait until something is so; whoever makes it so calls ``changed``."""
+        """Wait until a condition holds; what changes it calls ``changed``."""
         while not condition():
             await self._changed.wait()
 
@@ -136,11 +136,11 @@ class Harness:
         self.draining = True
         self.changed()
 
-    # What happens to the broker
+    # Lives of the broker
 
-    async def wait_happened(self, count: int) -> None:
-        """Wait until so much more has happened."""
-        self._wanted = (self.happened + count, trio.Event())
+    async def wait_events(self, count: int) -> None:
+        """Wait until so many more events were counted."""
+        self._wanted = (self.event_count + count, trio.Event())
         await self._wanted[1].wait()
 
     async def start(self, nursery: trio.Nursery) -> None:
@@ -190,8 +190,8 @@ class Harness:
                         said.set()
                         self.changed()
                     elif word == b"confirmed":
-                        self.books.sent += 1
-                        self.books.confirm(Message(DELAYED, int(value)), ["delayed"])
+                        self.oracle.sent += 1
+                        self.oracle.confirm(Message(DELAYED, int(value)), ["delayed"])
         self._wires -= 1
         said.set()
         self.changed()
@@ -208,17 +208,17 @@ class Harness:
     async def signal_store(self, number: signal.Signals) -> None:
         """Send the store's process a signal; wait for the next one, should it have ended just now."""
         assert self.life is not None
-        while (store := self.life.store) is None:  # noqa: ASYNC110  # nobody else would tell
+        while (store := self.life.store) is None:  # noqa: ASYNC110  # no event says so
             await trio.sleep(0.01)
         os.kill(store, number)
 
-    async def dead_letter(self) -> None:
-        """Wait until nothing is left of a broker that was killed, and all that it had said was read."""
+    async def wait_gone(self) -> None:
+        """Wait until nothing is left of a broker that was killed, and all that it had sent was read."""
         life, self.life = self.life, None
         assert life is not None
         await life.process.wait()
         await self.wait_for(lambda: not self._wires)
-        self.books.broker_died()
+        self.oracle.broker_died()
         self.changed()
 
     async def __aenter__(self) -> "Harness":

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import trio
 from pamqp import commands
 
-from .books import Group, QueueBooks
 from .harness import Harness
 from .message import Message, body_of
+from .oracle import Group, QueueOracle
 from .wire import Answer, Gone, Wire, encode, publish
 
 __all__ = ["Publisher", "Route", "TransactionPublisher", "tags_up_to"]
@@ -92,9 +92,9 @@ class Publisher:
                 tag += 1
                 octets.append(self._make(tag))
                 self._left -= 1
-            self._harness.books.sent += len(octets)
+            self._harness.oracle.sent += len(octets)
             await wire.send(b"".join(octets))
-            self._harness.note(len(octets))
+            self._harness.count_events(len(octets))
         await wire.send(encode(commands.Basic.Qos()))  # its answer lets us see that all is over
 
     def _make(self, tag: int) -> bytes:
@@ -121,14 +121,14 @@ class Publisher:
 
     def _answered(self, answer: Answer) -> None:
         tags = tags_up_to(self._unconfirmed, answer.tag) if answer.multiple else [answer.tag]
-        books = self._harness.books
+        oracle = self._harness.oracle
         for tag in tags:
             message, route, persistent = self._unconfirmed.pop(tag)
             if answer.accepted:
-                books.confirm(message, route.queues, persistent=persistent)
+                oracle.confirm(message, route.queues, persistent=persistent)
             else:
-                books.refused += 1
-        self._harness.note(len(tags))
+                oracle.refused += 1
+        self._harness.count_events(len(tags))
 
 
 def tags_up_to(tags: Iterable[int], last: int) -> list[int]:
@@ -163,18 +163,18 @@ class TransactionPublisher:
                 pass
 
     async def _do_one(self, wire: Wire) -> None:
-        books, said = self._harness.books, []
-        pairs: list[tuple[Message, QueueBooks]] = []
+        oracle, said = self._harness.oracle, []
+        pairs: list[tuple[Message, QueueOracle]] = []
         for route in self._chance.choices(self._routes, k=self._chance.randint(2, 6)):
             message = Message(self._number, self._next)
             self._next += 1
-            pairs += [(message, books.queues[name]) for name in route.queues]
+            pairs += [(message, oracle.queues[name]) for name in route.queues]
             said.append(publish(route.exchange, route.key, body_of(*message[:2], size=50)))
-        books.sent += len(said)
+        oracle.sent += len(said)
         group = Group(pairs)
-        books.open_groups.append(group)
+        oracle.open_groups.append(group)
         await wire.call(b"".join(said) + encode(commands.Tx.Commit()), commands.Tx.CommitOk)
-        books.open_groups.remove(group)
+        oracle.open_groups.remove(group)
         for message, queue in pairs:
-            books.confirm(message, [queue.name])
-        self._harness.note(len(said))
+            oracle.confirm(message, [queue.name])
+        self._harness.count_events(len(said))

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import trio
 from pamqp import commands
 
-from .books import Books, QueueBooks, Session
 from .consumers import Consumer, Mover
 from .declarer import Declarer
 from .harness import Harness
+from .oracle import Oracle, QueueOracle, Session
 from .publishers import Publisher, Route, TransactionPublisher
 from .wire import Delivery, Wire
 
@@ -22,8 +22,8 @@ PATIENCE = 3.0
 """Seconds in which nothing more comes out, until what is missing counts as lost."""
 
 
-class Cast(NamedTuple):
-    """Who takes part.
+class Clients(NamedTuple):
+    """The clients of a scenario.
 
     Args:
         publishers: End by themselves when it is time to stop.
@@ -45,12 +45,12 @@ class Scenario(NamedTuple):
 
     Args:
         declare: What there has to be, as methods; answered one by one.
-        cast: Makes those who take part, and opens the books of all queues.
+        clients: Makes the clients, and adds all queues to the oracle.
         options: Of the broker's script.
     """
 
     declare: Sequence[tuple[commands.Queue.Declare | commands.Exchange.Declare | commands.Queue.Bind, type]]
-    cast: Callable[[Harness, random.Random], Cast]
+    clients: Callable[[Harness, random.Random], Clients]
     options: Sequence[str] = ()
 
 
@@ -85,10 +85,10 @@ _ROUTES = [
 ]
 
 
-def _fanout(harness: Harness, chance: random.Random) -> Cast:
-    books = harness.books
-    fast, slow, lazy, topic = (books.queue(name) for name in ("fast", "slow", "lazy", "topic"))
-    return Cast(
+def _fanout(harness: Harness, chance: random.Random) -> Clients:
+    oracle = harness.oracle
+    fast, slow, lazy, topic = (oracle.queue(name) for name in ("fast", "slow", "lazy", "topic"))
+    return Clients(
         [
             Publisher(harness, 10, _ROUTES, _own(chance)),
             Publisher(harness, 11, _ROUTES, _own(chance), transient=0.2),
@@ -118,16 +118,16 @@ _MOVES = [
 ]
 
 
-def _moves(harness: Harness, chance: random.Random) -> Cast:
-    books = harness.books
-    work, delayed = books.queue("work"), books.queue("delayed", ordered=False)
-    books.queue("dead", once=True, ordered=False)
-    source, levels = books.queue("from"), books.queue("levels")
-    books.queue("to", once=True)
-    bounded = books.queue("bounded", once=True)
-    bounded.overflow = books.queue("over", once=True)
+def _moves(harness: Harness, chance: random.Random) -> Clients:
+    oracle = harness.oracle
+    work, delayed = oracle.queue("work"), oracle.queue("delayed", ordered=False)
+    oracle.queue("dead", once=True, ordered=False)
+    source, levels = oracle.queue("from"), oracle.queue("levels")
+    oracle.queue("to", once=True)
+    bounded = oracle.queue("bounded", once=True)
+    bounded.overflow = oracle.queue("over", once=True)
     to_work = Route("", "work", ("dead",))
-    return Cast(
+    return Clients(
         [
             Publisher(harness, 20, [to_work, to_work._replace(expiration=40)], _own(chance), window=60),
             Publisher(harness, 21, [Route("", "from", ("from", "to"))], _own(chance), window=60),
@@ -181,7 +181,7 @@ async def _freeze_and_kill_both(harness: Harness, chance: random.Random) -> bool
     """Let the broker go on for a while without a store that answers."""
     await harness.signal_store(signal.SIGSTOP)
     with trio.move_on_after(0.2):  # nothing happens any more when all windows are full
-        await harness.wait_happened(chance.randint(1, 400))
+        await harness.wait_events(chance.randint(1, 400))
     return await _kill_both(harness, chance)
 
 
@@ -195,8 +195,8 @@ KILLS = {
 
 async def run(
     scenario: Scenario, directory: Path, rounds: Sequence[str], seed: int, *options: str, work: int = 4000
-) -> Books:
-    """Kill again and again, then take everything out; the books say what was found.
+) -> Oracle:
+    """Kill again and again, then take everything out; the oracle has the findings.
 
     Args:
         scenario: The work.
@@ -206,29 +206,29 @@ async def run(
         options: Further ones of the broker's script.
         work: How much happens between two kills, at most: sends, confirms and deliveries.
     """
-    chance, books = random.Random(seed), Books()
+    chance, oracle = random.Random(seed), Oracle()
     async with trio.open_nursery() as output:
-        async with Harness(directory, books, *scenario.options, *options) as harness:
-            cast = scenario.cast(harness, chance)
+        async with Harness(directory, oracle, *scenario.options, *options) as harness:
+            clients = scenario.clients(harness, chance)
             await harness.start(output)
             await _declare(harness, scenario)
-            async with trio.open_nursery() as clients:
-                for client in (*cast.consumers, *cast.movers):
-                    clients.start_soon(client.run)
+            async with trio.open_nursery() as running:
+                for client in (*clients.consumers, *clients.movers):
+                    running.start_soon(client.run)
                 async with trio.open_nursery() as publishing:
-                    for publisher in (*cast.publishers, *cast.declarers):
+                    for publisher in (*clients.publishers, *clients.declarers):
                         publishing.start_soon(publisher.run)
                     await _kill_in_turn(harness, rounds, chance, work, output)
                     harness.stop_publishing()
-                await _empty(harness, cast)
-                clients.cancel_scope.cancel()
-            for name in cast.last:
-                await _take_out(harness, books.queues[name])
-            for declarer in cast.declarers:
+                await _empty(harness, clients)
+                running.cancel_scope.cancel()
+            for name in clients.last:
+                await _take_out(harness, oracle.queues[name])
+            for declarer in clients.declarers:
                 await declarer.look()
-            books.close()
+            oracle.close()
         output.cancel_scope.cancel()
-    return books
+    return oracle
 
 
 async def _declare(harness: Harness, scenario: Scenario) -> None:
@@ -241,27 +241,27 @@ async def _kill_in_turn(
     harness: Harness, rounds: Sequence[str], chance: random.Random, work: int, output: trio.Nursery
 ) -> None:
     for number, kind in enumerate(rounds, 1):
-        await harness.wait_happened(chance.randint(work // 20, work))
+        await harness.wait_events(chance.randint(work // 20, work))
         if await KILLS[kind](harness, chance):
-            await harness.dead_letter()
+            await harness.wait_gone()
             await harness.start(output)
-        print(f"round {number}, {kind} killed: {harness.books}", flush=True)
-    await harness.wait_happened(work // 10)
+        print(f"round {number}, {kind} killed: {harness.oracle}", flush=True)
+    await harness.wait_events(work // 10)
 
 
-async def _empty(harness: Harness, cast: Cast) -> None:
-    """Let everything be taken out; give up when nothing more comes, so that the books can say what is missing."""
-    queues = [client.queue for client in (*cast.consumers, *cast.movers)]
+async def _empty(harness: Harness, clients: Clients) -> None:
+    """Let everything be taken out; give up when nothing more comes, so that the oracle can report what is missing."""
+    queues = [client.queue for client in (*clients.consumers, *clients.movers)]
     harness.drain()
     async with harness.wire() as wire:
         happened, since = -1, trio.current_time()
         while trio.current_time() - since < PATIENCE:
-            if happened != harness.happened:
-                happened, since = harness.happened, trio.current_time()
+            if happened != harness.event_count:
+                happened, since = harness.event_count, trio.current_time()
             ready = [await _count(wire, queue) for queue in queues]
             if (
                 not any(ready)
-                and all(client.is_idle for client in cast.consumers)
+                and all(client.is_idle for client in clients.consumers)
                 and not any(q.missing for q in queues)
             ):
                 return
@@ -269,17 +269,17 @@ async def _empty(harness: Harness, cast: Cast) -> None:
                 await harness.wait_change()
 
 
-async def _count(wire: Wire, queue: QueueBooks) -> int:
+async def _count(wire: Wire, queue: QueueOracle) -> int:
     request = commands.Queue.Declare(queue=queue.name, passive=True)
     return (await wire.call(request, commands.Queue.DeclareOk)).message_count
 
 
-async def _take_out(harness: Harness, queue: QueueBooks) -> None:
+async def _take_out(harness: Harness, queue: QueueOracle) -> None:
     """Read a queue to its end."""
     async with harness.wire() as wire:
         left = await _count(wire, queue)
         await wire.call(commands.Basic.Consume(queue=queue.name), commands.Basic.ConsumeOk)
-        session = Session(harness.books, queue)
+        session = Session(harness.oracle, queue)
         while left > 0:
             deliveries = [event for event in await wire.events() if isinstance(event, Delivery)]
             session.ack(message for delivery in deliveries if (message := session.deliver(delivery)) is not None)

@@ -8,9 +8,9 @@ import pytest
 import trio
 from pamqp import commands
 
-from .books import Books
 from .harness import Harness
 from .message import body_of
+from .oracle import Oracle
 from .scenarios import KILLS, SCENARIOS, run
 from .wire import Answer, publish
 
@@ -19,19 +19,19 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="fi
 FEW = ("the broker", "the store", "both, the store frozen before")
 
 
-def assert_kept(name: str, seed: int, books: Books) -> None:
+def assert_nothing_lost(name: str, seed: int, oracle: Oracle) -> None:
     """All is well, and enough has happened to say so."""
-    print(f"{name}, seed {seed}: {books}")
-    assert not books.problems, "\n".join([f"{name}, seed {seed}: {books}", *books.problems])
-    assert books.confirmed
-    assert all(queue.delivered for queue in books.queues.values())
+    print(f"{name}, seed {seed}: {oracle}")
+    assert not oracle.problems, "\n".join([f"{name}, seed {seed}: {oracle}", *oracle.problems])
+    assert oracle.confirmed
+    assert all(queue.delivered for queue in oracle.queues.values())
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_nothing_is_lost_when_broker_and_store_are_killed(name: str, tmp_path: Path) -> None:
     with trio.fail_after(120):
-        books = await run(SCENARIOS[name], tmp_path, FEW, seed=1)
-    assert_kept(name, 1, books)
+        oracle = await run(SCENARIOS[name], tmp_path, FEW, seed=1)
+    assert_nothing_lost(name, 1, oracle)
 
 
 @pytest.mark.crash
@@ -43,15 +43,15 @@ async def test_nothing_is_lost_however_often(name: str, tmp_path: Path, request:
     seed = random.getrandbits(32) if seed is None else seed
     kills = random.Random(seed).choices(list(KILLS), k=rounds)
     with trio.fail_after(60 + 10 * rounds):
-        books = await run(SCENARIOS[name], tmp_path, kills, seed, work=8000)
-    assert_kept(name, seed, books)
+        oracle = await run(SCENARIOS[name], tmp_path, kills, seed, work=8000)
+    assert_nothing_lost(name, seed, oracle)
 
 
 async def test_a_broker_that_confirms_too_early_is_found_out(tmp_path: Path) -> None:
     kills = ["both, the store frozen before"]
     with trio.fail_after(60):
-        books = await run(SCENARIOS["fanout"], tmp_path, kills, 1, "--confirm-early")
-    assert any("were confirmed and are lost" in problem for problem in books.problems)
+        oracle = await run(SCENARIOS["fanout"], tmp_path, kills, 1, "--confirm-early")
+    assert any("were confirmed and are lost" in problem for problem in oracle.problems)
 
 
 @pytest.mark.parametrize(("options", "confirms"), [([], 0), (["--confirm-early"], 1)], ids=["honest", "lying"])
@@ -59,7 +59,7 @@ async def test_nothing_is_confirmed_while_the_store_does_nothing(
     tmp_path: Path, options: list[str], confirms: int
 ) -> None:
     with trio.fail_after(60):
-        async with trio.open_nursery() as output, Harness(tmp_path, Books(), *options) as harness:
+        async with trio.open_nursery() as output, Harness(tmp_path, Oracle(), *options) as harness:
             await harness.start(output)
             async with harness.wire() as wire:
                 await wire.call(commands.Queue.Declare(queue="q", durable=True), commands.Queue.DeclareOk)

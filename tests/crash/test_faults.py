@@ -13,9 +13,9 @@ import pytest
 import trio
 from pamqp import commands
 
-from .books import Books
 from .harness import Harness
 from .message import body_of, read_body
+from .oracle import Oracle
 from .wire import Answer, Delivery, Refused, Wire, ack, publish
 
 _LARGE = 50_000
@@ -28,7 +28,7 @@ FULL = 2_000_000
 
 
 class Talk:
-    """A wire in confirm mode, and what was heard on it."""
+    """A connection in confirm mode, and its answers."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -43,7 +43,7 @@ class Talk:
         return self.sent
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Listen until something is so."""
+        """Read until a condition holds."""
         while not condition():
             for event in await self.wire.events():
                 if isinstance(event, Answer):
@@ -60,7 +60,7 @@ class Talk:
         return self.answers[tag]
 
     async def fill_disk(self, queue: str) -> None:
-        """Publish one large message after the other, until it is said that no more are taken."""
+        """Publish one large message after the other, until the broker is blocked."""
         while self.blocked is None:
             await self.publish(queue, _LARGE)
             with trio.move_on_after(0.05):  # what was on its way when the disk was full is answered when it is not
@@ -75,11 +75,20 @@ class Talk:
 async def opened(
     directory: Path, *options: str, prefix: Sequence[str] = ()
 ) -> AsyncIterator[tuple[Harness, trio.Nursery]]:
-    """Run a broker; whoever has the nursery may start it again."""
-    with trio.fail_after(20):
+    """Run a broker; the nursery is for starting it again."""
+    async with prepared(directory, *options, prefix=prefix) as (harness, output):
+        await harness.start(output)
+        yield harness, output
+
+
+@asynccontextmanager
+async def prepared(
+    directory: Path, *options: str, prefix: Sequence[str] = ()
+) -> AsyncIterator[tuple[Harness, trio.Nursery]]:
+    """Prepare a broker that is started in the nursery."""
+    with trio.fail_after(120):  # against hanging: beside other work a start takes some seconds
         async with trio.open_nursery() as output:
-            async with Harness(directory, Books(), *options, prefix=prefix) as harness:
-                await harness.start(output)
+            async with Harness(directory, Oracle(), *options, prefix=prefix) as harness:
                 yield harness, output
             output.cancel_scope.cancel()
 
@@ -113,7 +122,7 @@ async def kill(harness: Harness) -> None:
     assert harness.life is not None
     await harness.signal_store(signal.SIGKILL)
     harness.life.kill_broker()
-    await harness.dead_letter()
+    await harness.wait_gone()
 
 
 def limit_files(harness: Harness, octets: int) -> None:
@@ -205,7 +214,7 @@ async def test_below_the_reserve_publishers_are_refused_and_consumers_go_on(tmp_
             await talk.fill_disk("q")
             assert not await talk.accepted(await talk.publish("q"))
             assert await talk.accepted(await talk.publish("q", persistent=False))
-        assert b"octets of room on its disk" in harness.log
+        assert b"bytes of room on its disk" in harness.log
         assert (await take_out(harness, "q"))[:10] == list(range(1, 11))
         await kill(harness)
         harness.options = ()
@@ -261,53 +270,67 @@ async def refused(harness: Harness, output: trio.Nursery, *texts: str) -> None:
         assert text.encode() in harness.log
 
 
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a broker that was killed, with fifty messages in the queue ``q``; to be copied."""
+    directory = tmp_path_factory.mktemp("killed") / "data"
+
+    async def make() -> None:
+        async with opened(directory) as (harness, _):
+            await filled(harness, "q")
+            await kill(harness)
+
+    trio.run(make)
+    return directory
+
+
+@pytest.fixture
+def damaged(killed: Path, tmp_path: Path) -> Path:
+    """A copy of that directory, to be damaged."""
+    return Path(shutil.copytree(killed, tmp_path / "data"))
+
+
 @pytest.mark.parametrize("place", ["at a tenth", "in the middle", "at the end"])
-async def test_one_bit_in_the_log_is_refused_and_no_message_is_lost(tmp_path: Path, place: str) -> None:
-    async with opened(tmp_path) as (harness, output):
-        await filled(harness, "q")
-        await kill(harness)
-        log = tmp_path / "store.db-wal"
-        octets = log.read_bytes()
-        position = {"at a tenth": len(octets) // 10, "in the middle": len(octets) // 2, "at the end": len(octets) - 99}
-        spoil(log, position[place])
-        await refused(harness, output, str(tmp_path))
+async def test_one_bit_in_the_log_is_refused_and_no_message_is_lost(damaged: Path, place: str) -> None:
+    log = damaged / "store.db-wal"
+    octets = log.read_bytes()
+    position = {"at a tenth": len(octets) // 10, "in the middle": len(octets) // 2, "at the end": len(octets) - 99}
+    spoil(log, position[place])
+    async with prepared(damaged) as (harness, output):
+        await refused(harness, output, str(damaged))
         log.write_bytes(octets)
         await harness.start(output)
         assert await take_out(harness, "q") == list(range(1, 51))
 
 
 @pytest.mark.parametrize("damage", ["removed", "emptied", "cut", "header", "no database"])
-async def test_a_log_that_is_gone_is_missed(tmp_path: Path, damage: str) -> None:
-    async with opened(tmp_path) as (harness, output):
-        await filled(harness, "q")
-        await kill(harness)
-        log = tmp_path / "store.db-wal"
-        match damage:
-            case "removed":
-                log.unlink()
-            case "emptied":
-                os.truncate(log, 0)
-            case "cut":
-                os.truncate(log, log.stat().st_size * 3 // 4 - 11)
-            case "header":
-                spoil(log, *range(32))
-            case "no database":
-                (tmp_path / "store.db").unlink()
-        await refused(harness, output, str(tmp_path))
+async def test_missing_log_is_found(damaged: Path, damage: str) -> None:
+    log = damaged / "store.db-wal"
+    match damage:
+        case "removed":
+            log.unlink()
+        case "emptied":
+            os.truncate(log, 0)
+        case "cut":
+            os.truncate(log, log.stat().st_size * 3 // 4 - 11)
+        case "header":
+            spoil(log, *range(32))
+        case "no database":
+            (damaged / "store.db").unlink()
+    async with prepared(damaged) as (harness, output):
+        await refused(harness, output, str(damaged))
 
 
 @pytest.mark.parametrize("name", ["header", "shorter"])
-async def test_a_broker_does_not_start_on_a_file_that_is_damaged(tmp_path: Path, name: str) -> None:
-    async with opened(tmp_path) as (harness, output):
-        await filled(harness, "q")
-        await kill(harness)
-        file = tmp_path / "store.db"
-        with closing(sqlite3.connect(file)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        if name == "header":
-            spoil(file, *range(16))
-        else:
-            os.truncate(file, 16384 * 2)
+async def test_broker_does_not_start_on_a_damaged_file(damaged: Path, name: str) -> None:
+    file = damaged / "store.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    if name == "header":
+        spoil(file, *range(16))
+    else:
+        os.truncate(file, 16384 * 2)
+    async with prepared(damaged) as (harness, output):
         await refused(harness, output, str(file))
 
 

@@ -9,9 +9,9 @@ from pamqp import commands
 
 from triomq import open_broker
 
-from .books import Books
 from .harness import Harness
 from .message import body_of
+from .oracle import Oracle
 from .wire import Answer, Delivery, Wire, publish
 
 
@@ -51,7 +51,7 @@ async def until_marked(directory: Path) -> None:
 
 async def test_what_was_delivered_to_an_idle_consumer_comes_again_marked(tmp_path: Path) -> None:
     with trio.fail_after(60):
-        async with trio.open_nursery() as output, Harness(tmp_path, Books()) as harness:
+        async with trio.open_nursery() as output, Harness(tmp_path, Oracle()) as harness:
             await harness.start(output)
             async with harness.wire() as wire:
                 await wire.call(commands.Queue.Declare(queue="q", durable=True), commands.Queue.DeclareOk)
@@ -62,7 +62,7 @@ async def test_what_was_delivered_to_an_idle_consumer_comes_again_marked(tmp_pat
                 await until_marked(tmp_path)
                 assert harness.life is not None
                 harness.life.kill_broker()
-            await harness.dead_letter()
+            await harness.wait_gone()
             await harness.start(output)
             async with harness.wire() as wire:
                 assert (await one_of(wire)).redelivered

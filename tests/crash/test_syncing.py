@@ -7,9 +7,9 @@ from pathlib import Path
 import trio
 from pamqp import commands
 
-from .books import Books
 from .harness import Harness
 from .message import body_of
+from .oracle import Oracle
 from .wire import Answer, Wire, publish
 
 ACCEPTED, REFUSED = Answer(1, False, True), Answer(1, False, False)
@@ -25,7 +25,7 @@ async def test_nothing_is_confirmed_while_syncs_fail(tmp_path: Path, shim: Path)
     environment = {"LD_PRELOAD": str(shim), "TRIOMQ_TEST_SYNC_FAILS": str(fails)}
     with trio.fail_after(60):
         async with trio.open_nursery() as output:
-            async with Harness(tmp_path / "store", Books(), environment=environment) as harness:
+            async with Harness(tmp_path / "store", Oracle(), environment=environment) as harness:
                 await harness.start(output)
                 async with harness.wire() as wire, harness.wire() as other:
                     await prepare(wire)
@@ -73,7 +73,7 @@ async def trace_of(
     """Publish a hundred messages, each after the confirm of the one before, and give what was noted meanwhile."""
     with trio.fail_after(60):
         async with trio.open_nursery() as output:
-            async with Harness(directory / "store", Books(), *options, environment=environment) as harness:
+            async with Harness(directory / "store", Oracle(), *options, environment=environment) as harness:
                 await harness.start(output)
                 async with harness.wire() as wire:
                     await prepare(wire)

@@ -13,9 +13,11 @@ import trio.testing
 from endpoints.client import Client, delivered
 from endpoints.conftest import endpoint_of
 from endpoints.direct import lease_feed, lease_sink
+from endpoints.toy import Deframer, LineEndpoint, Lines, ToyEndpoint, Toys, framed
+from triomq.actors import ChildSpec
 from triomq.app import Broker
 from triomq.core import Properties
-from triomq.endpoints import AMQPEndpoint
+from triomq.endpoints import AMQPEndpoint, Endpoint, StreamListener
 from triomq.errors import TriomqError
 from triomq.protocols import BasicProperties, encode_properties
 from triomq.protocols.amqp import (
@@ -82,8 +84,17 @@ class Party:
 
     def connect(self) -> trio.abc.Stream:
         ours, theirs = trio.testing.memory_stream_pair()
-        self.endpoint.listener.connect_stream(theirs, "memory")
+        self.listener.connect_stream(theirs, "memory")
         return ours
+
+    @property
+    def listener(self) -> StreamListener:
+        return self.endpoint.listener
+
+    @property
+    def own_endpoint(self) -> Endpoint:
+        """The endpoint whose client this is."""
+        return self.endpoint
 
 
 # Publishers
@@ -94,6 +105,8 @@ class Publishing(Party):
 
     answers: ClassVar[bool] = False
     """Whether it hears of each message what became of it."""
+    persists: ClassVar[bool] = True
+    """Whether its messages can be durable, and go into any sink."""
 
     def __init__(self, broker: Broker, nursery: trio.Nursery, user: str = "guest") -> None:
         super().__init__(broker, nursery, user)
@@ -239,11 +252,155 @@ class ProgramPublishing(Publishing):
             await self._publish(messages[-1], key)
 
 
+class LineParty(Party):
+    """A client of an endpoint of the toys, which a test opens with its first client."""
+
+    config: ClassVar[type[Lines]] = Lines
+    stream: trio.abc.Stream
+
+    @property
+    def _name(self) -> str:
+        return f"{self.config.__name__}-{self.user}"
+
+    @property
+    def listener(self) -> StreamListener:
+        actor = self.own_endpoint
+        assert isinstance(actor, LineEndpoint | ToyEndpoint)
+        return actor.listener
+
+    @property
+    def own_endpoint(self) -> Endpoint:
+        actor = self.broker.endpoints.children[self._name].actor
+        assert isinstance(actor, Endpoint)
+        return actor
+
+    async def begin(self, *lines: str) -> None:
+        """Connect and send some lines, which are answered by OK; after that, listen."""
+        if self._name not in self.broker.endpoints.children:
+            config = self.config(port=0, user=self.user)
+            spec = ChildSpec(lambda: config.make(self.broker.context), name=self._name)
+            await self.broker.endpoints.start_child(spec)
+        self.stream = self.connect()
+        self._rest = b""
+        self._reading = trio.CancelScope()
+        for line in lines:
+            await self.send(line.encode() + b"\n")
+            answer = await self._read_line()
+            assert answer is not None, "the client was closed"
+            if not answer.startswith(b"OK"):
+                self.ended = True
+                return
+        self.nursery.start_soon(self._listen)
+
+    async def send(self, data: bytes) -> None:
+        await self.stream.send_all(data)
+
+    def unwrap(self, data: bytes) -> bytes:
+        return data
+
+    async def _more(self) -> bool:
+        try:
+            data = bytes(await self.stream.receive_some(65536))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            data = b""
+        self._rest += self.unwrap(data)
+        return bool(data)
+
+    async def _read_line(self) -> bytes | None:
+        while b"\n" not in self._rest:
+            if not await self._more():
+                return None
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    async def _listen(self) -> None:
+        with self._reading:
+            while (line := await self._read_line()) is not None:
+                if line.startswith(b"MSG "):
+                    size = int(line.split()[-1])
+                    while len(self._rest) < size + 1:
+                        if not await self._more():
+                            return
+                    self.took(self._rest[:size])
+                    self._rest = self._rest[size + 1 :]
+                else:
+                    self.told_line(line)
+            self.ended = True
+
+    def told_line(self, line: bytes) -> None:
+        """Hear the answer to a line."""
+
+    def took(self, body: bytes) -> None:
+        """Hear a message."""
+
+
+class ToyParty(LineParty):
+    config = Toys
+
+    async def begin(self, *lines: str) -> None:
+        self._deframer = Deframer()
+        await super().begin(f"LOGIN {self.user} {self.user}", *lines)
+
+    async def send(self, data: bytes) -> None:
+        await super().send(framed(data))
+
+    def unwrap(self, data: bytes) -> bytes:
+        return self._deframer.take(data)
+
+
+class LinePublishing(LineParty, Publishing):
+    persists = False
+
+    async def open(self, sink: str = "") -> None:
+        await self.begin("QUEUE other" if self.user == "guest" else "QUEUE")
+        self.ended = self.user != "guest"
+
+    async def publish(self, *messages: Sent, key: str = "q") -> None:
+        await self.send(b"".join(b"PUB %b %b\n" % (key.encode(), message.body) for message in messages))
+
+    async def break_off(self, *messages: Sent, key: str = "q") -> None:
+        await self.publish(*messages[:-1], key=key)
+        await self.send(b"PUB %b half" % key.encode())
+        await self.stream.aclose()
+
+
+class ToyPublishing(ToyParty, Publishing):
+    answers = True
+
+    async def open(self, sink: str = "") -> None:
+        self._sink = sink or "-"
+        self._sent = 0
+        await self.begin()
+
+    def _lines(self, messages: tuple[Sent, ...], key: str) -> bytes:
+        lines = b""
+        for message in messages:
+            self._sent += 1
+            persistent = "yes" if message.persistent else "no"
+            lines += f"PUB {self._sent} {self._sink} {key} {persistent} {message.header}\t".encode()
+            lines += message.body + b"\n"
+        return lines
+
+    def told_line(self, line: bytes) -> None:
+        refused = line.startswith(b"ERR")
+        self.hear(taken=self.taken + (not refused), refused=self.refused + refused)
+
+    async def publish(self, *messages: Sent, key: str = "q") -> None:
+        await self.send(self._lines(messages, key))
+
+    async def break_off(self, *messages: Sent, key: str = "q") -> None:
+        whole = framed(self._lines(messages[:-1], key))
+        await self.stream.send_all(whole + framed(self._lines(messages[-1:], key))[:-3])
+        await self.stream.aclose()
+
+
 PUBLISHERS: dict[str, type[Publishing]] = {
     "amqp": AMQPPublishing,
     "amqp with confirms": AMQPConfirming,
     "dmp": DirectPublishing,
     "program": ProgramPublishing,
+    "lines": LinePublishing,
+    "toy": ToyPublishing,
 }
 
 
@@ -269,7 +426,7 @@ class Consuming(Party):
 
     def connect(self) -> trio.abc.Stream:
         ours, theirs = trio.testing.lockstep_stream_pair()  # which holds nothing that is not read
-        self.endpoint.listener.connect_stream(theirs, "lockstep")
+        self.listener.connect_stream(theirs, "lockstep")
         return ours
 
     async def stop_reading(self) -> None:
@@ -382,10 +539,46 @@ class ProgramConsuming(Consuming):
         self._scope.cancel()
 
 
+class LineConsuming(LineParty, Consuming):
+    settles = False
+
+    async def open(self, queue: str = "q") -> None:
+        if queue not in self.broker.directory.queues:
+            await self.broker.declare_queue(queue, durable=False)
+        await self.begin(f"SUB {queue}")
+
+    def took(self, body: bytes) -> None:
+        self.got.append(body)
+
+    def told_line(self, line: bytes) -> None:
+        self.cancelled = self.cancelled or line == b"END"
+
+    async def stop_reading(self) -> None:
+        self._reading.cancel()
+
+    async def hang_up(self) -> None:
+        self._reading.cancel()
+        await self.stream.aclose()
+
+
+class ToyConsuming(ToyParty, LineConsuming):
+    settles = True
+
+    async def open(self, queue: str = "q") -> None:
+        if queue not in self.broker.directory.queues:
+            await self.broker.declare_queue(queue, durable=False)
+        try:
+            await self.begin(f"SUB {queue}")
+        except AssertionError:  # it was closed
+            self.ended = True
+
+
 CONSUMERS: dict[str, type[Consuming]] = {
     "amqp": AMQPConsuming,
     "dmp": DirectConsuming,
     "program": ProgramConsuming,
+    "lines": LineConsuming,
+    "toy": ToyConsuming,
 }
 
 

@@ -5,17 +5,18 @@ In virtual time, without a store; see ``contract`` for the parties.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import trio
 import trio.testing
 
-from endpoints.conftest import crash, endpoint_of
+from endpoints.conftest import crash
 from endpoints.contract import CONSUMERS, Consuming
 from triomq.app import Broker, User, open_broker
 from triomq.core import DeleteQueue, QueueStatistics
 from triomq.endpoints import AMQP
-from triomq.security import ALL, Permission
+from triomq.security import ALL, Permission, UserLimits
 
 pytestmark = [pytest.mark.parametrize("kind", CONSUMERS), pytest.mark.usefixtures("virtual_time")]
 
@@ -89,7 +90,7 @@ async def test_removed_user_is_put_out_and_what_it_has_goes_back(kind: str) -> N
         broker.set_users({"writer": USERS["writer"]})
         await trio.sleep(5)
         assert party.ended
-        assert not endpoint_of(broker).children
+        assert not party.own_endpoint.children
         if party.settles:
             await require_returned(broker, b"x")
 
@@ -144,12 +145,12 @@ async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_nobody_up(
 
 
 async def test_drain_ends_in_time_with_a_consumer_that_reads(kind: str) -> None:
-    async with opened(kind) as (broker, _):
+    async with opened(kind) as (broker, party):
         await publish(broker, b"x")
         began = trio.current_time()
         await broker.drain()
         assert trio.current_time() - began < DRAIN
-        assert not endpoint_of(broker).children
+        assert not party.own_endpoint.children
 
 
 async def test_end_of_the_broker_does_not_wait_for_a_client_that_does_not_read(kind: str) -> None:
@@ -160,3 +161,84 @@ async def test_end_of_the_broker_does_not_wait_for_a_client_that_does_not_read(k
         began = trio.current_time()
         await broker.drain()
         assert trio.current_time() - began <= DRAIN + 1
+
+
+# Users
+
+
+async def test_client_whose_user_expires_is_put_out_and_what_it_has_goes_back(kind: str) -> None:
+    skip_without_users(kind)
+    async with opened(kind) as (broker, party):
+        await publish(broker, b"x")
+        soon = datetime.now(tz=UTC) + timedelta(seconds=60)
+        broker.set_users({"guest": User(password="guest", permissions={"*": ALL}, expires=soon)})
+        await trio.sleep(50)
+        assert not party.ended
+        await trio.sleep(20)
+        assert party.ended
+        assert not party.own_endpoint.children
+        if party.settles:
+            await require_returned(broker, b"x")
+
+
+async def test_client_above_its_users_limit_is_refused(kind: str) -> None:
+    skip_without_users(kind)
+    async with opened(kind) as (broker, party), trio.open_nursery() as nursery:
+        count = broker.context.quotas.count("guest", "connections")
+        assert count
+        limits = UserLimits(connections=count)
+        broker.set_users({"guest": User(password="guest", permissions={"*": ALL}, limits=limits)})
+        other = CONSUMERS[kind](broker, nursery)
+        try:
+            await other.open("r")
+        except AssertionError:
+            other.ended = True
+        assert other.ended
+        assert broker.context.quotas.count("guest", "connections") == count
+        await publish(broker, b"for the first one")
+        assert party.got == [b"for the first one"]
+        await party.hang_up()
+        await trio.sleep(5)
+        assert broker.context.quotas.count("guest", "connections") < count
+        nursery.cancel_scope.cancel()
+
+
+# Ends
+
+
+async def test_crash_of_the_endpoint_puts_back_what_its_clients_have(kind: str) -> None:
+    skip_without_users(kind)  # nor has it an endpoint
+
+    async def fail() -> None:
+        raise RuntimeError("the endpoint has a bug")
+
+    async with opened(kind) as (broker, party), trio.open_nursery() as nursery:
+        await publish(broker, b"x")
+        endpoint = party.own_endpoint
+        ref = endpoint.ref
+        endpoint.start_task(fail)
+        await trio.sleep(5)
+        assert party.ended
+        assert (ref.epoch, ref.state) == (2, "running")
+        assert broker.context.quotas.count("guest", "connections") == 0
+        if party.settles:
+            await require_returned(broker, b"x")
+        other = CONSUMERS[kind](broker, nursery)
+        await other.open("r")
+        await broker.publish("", "r", b"for the other one")
+        await settled()
+        assert other.got == [b"for the other one"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_endpoint_that_is_stopped_does_not_wait_for_a_client_that_does_not_read(kind: str) -> None:
+    skip_without_users(kind)
+    async with opened(kind) as (broker, party):
+        await party.stop_reading()
+        for _ in range(100):
+            await broker.publish("", "q", bytes(50_000))
+        began = trio.current_time()
+        await broker.endpoints.stop_child(party.own_endpoint.ref)
+        assert trio.current_time() - began <= DRAIN + 1
+        if party.settles:
+            assert (state(broker).ready, state(broker).unsettled) == (100, 0)

@@ -96,6 +96,11 @@ def skip_without_users(kind: str) -> None:
         pytest.skip("the program itself is nobody's user")
 
 
+def skip_without_persistence(kind: str) -> None:
+    if not PUBLISHERS[kind].persists:
+        pytest.skip("its messages are never durable")
+
+
 # Who may
 
 
@@ -146,6 +151,7 @@ async def test_nothing_is_taken_during_an_alarm_and_what_waits_is_taken_once_aft
 
 
 async def test_nothing_persistent_is_taken_while_the_disk_is_full(kind: str, tmp_path: Path) -> None:
+    skip_without_persistence(kind)
     async with opened(kind, tmp_path) as (broker, party):
         with unwritable(broker):
             await party.publish(Sent(b"1"), Sent(b"2"))
@@ -159,6 +165,7 @@ async def test_nothing_persistent_is_taken_while_the_disk_is_full(kind: str, tmp
 
 
 async def test_full_disk_in_the_middle_of_a_run_loses_nothing_and_doubles_nothing(kind: str, tmp_path: Path) -> None:
+    skip_without_persistence(kind)
     async with opened(kind, tmp_path, sink="h") as (broker, party):
         with unwritable(broker):
             await party.publish(Sent(b"1", header="a"), Sent(b"2", header="b"), Sent(b"3", header="a"))
@@ -173,6 +180,7 @@ async def test_full_disk_in_the_middle_of_a_run_loses_nothing_and_doubles_nothin
 
 
 async def test_publishers_wait_for_a_store_that_is_behind(kind: str, tmp_path: Path) -> None:
+    skip_without_persistence(kind)
     async with opened(kind, tmp_path, store_host="process") as (broker, party):
         with frozen(broker):
             await party.publish(*LARGE)

@@ -347,7 +347,7 @@ async def test_nothing_is_left_of_sockets(secure: bool, tmp_path: Path) -> None:
         await client.flush()
         assert len((await client.deliveries(1))[0].body) == 100_000
         await client.leave()
-        while endpoint_of(broker).children or endpoint_of(broker)._farewells:
+        while endpoint_of(broker).children or endpoint_of(broker)._closed_sockets:
             await trio.testing.wait_all_tasks_blocked(0.01)
 
     async with open_broker(AMQP(host="127.0.0.1", port=0, tls=tls)) as broker:

@@ -68,7 +68,7 @@ class Round:
 
     def connect(self, *, reads: bool) -> Wire:
         wire = Wire(reads=reads)
-        self.endpoint.connect(wire)
+        self.endpoint.listener.connect(wire)
         return wire
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""Failed log-ins: who fails too often is not heard for a while, and nobody else is."""
+"""Failed logins: too many are refused for a while, and no others."""
 
 import pytest
 
@@ -8,11 +8,11 @@ HERE, THERE = "10.0.0.1:1234", "10.0.0.2:99"
 
 
 def fail(failed: FailedLogins, times: int, peer: str = HERE, user: str = "ada", now: float = 0.0) -> list[str]:
-    """Fail so often; give what was said."""
-    return [said for _ in range(times) if (said := failed.count(peer, user, now))]
+    """Fail so often; return what was reported."""
+    return [reported for _ in range(times) if (reported := failed.count(peer, user, now))]
 
 
-def test_an_address_may_fail_twenty_times_and_then_once_a_second() -> None:
+def test_address_may_fail_twenty_times_and_then_once_a_second() -> None:
     failed = FailedLogins()
     assert failed.may_try(HERE, "", 0.0)
     assert fail(failed, 19, user="") == []
@@ -42,23 +42,23 @@ def test_another_port_is_the_same_address_and_another_address_is_not() -> None:
         ("local", "memory", False),
     ],
 )
-def test_what_counts_as_one_address(peer: str, other: str, same: bool) -> None:
+def test_network_of_ipv6_counts_as_one_address(peer: str, other: str, same: bool) -> None:
     failed = FailedLogins()
     fail(failed, 20, peer, "")
     assert failed.may_try(other, "", 0.0) is not same
 
 
-def test_a_user_that_many_addresses_guess_at_is_shut_to_those_alone() -> None:
+def test_user_that_many_addresses_guess_at_is_shut_to_those_alone() -> None:
     failed = FailedLogins()
-    said = [fail(failed, 1, f"10.0.1.{number}:1") for number in range(20)]
-    assert said[-1] == ["user ada"]
+    reported = [fail(failed, 1, f"10.0.1.{number}:1") for number in range(20)]
+    assert reported[-1] == ["user ada"]
     assert not failed.may_try("10.0.1.7:1", "ada", 0.0)
     assert failed.may_try("10.0.1.7:1", "bob", 0.0)
     assert failed.may_try(THERE, "ada", 0.0)
     assert failed.may_try("10.0.1.7:1", "ada", 6.0)
 
 
-def test_it_is_said_once_until_all_is_forgotten() -> None:
+def test_limit_is_reported_once_until_the_bucket_is_full_again() -> None:
     failed = FailedLogins()
     assert len(fail(failed, 60, user="")) == 1
     for second in range(1, 10):
@@ -66,7 +66,7 @@ def test_it_is_said_once_until_all_is_forgotten() -> None:
     assert len(fail(failed, 20, user="", now=1000.0)) == 1
 
 
-def test_a_user_who_has_logged_in_from_an_address_is_heard_there_whoever_else_fails() -> None:
+def test_familiar_user_may_log_in_whatever_other_users_of_its_address_do() -> None:
     failed = FailedLogins()
     failed.succeeded(HERE, "bob", 0.0)
     fail(failed, 30, user="ada")
@@ -78,7 +78,7 @@ def test_a_user_who_has_logged_in_from_an_address_is_heard_there_whoever_else_fa
     assert not failed.may_try(HERE, "bob", 25 * 3600.0)
 
 
-def test_who_aims_at_a_name_limits_it_at_that_address_alone_and_nobody_else_there() -> None:
+def test_attack_on_a_name_limits_it_at_that_address_alone_and_no_other_name_there() -> None:
     failed = FailedLogins()
     for peer, user in ((HERE, "bob"), (THERE, "bob"), (HERE, "ada")):
         failed.succeeded(peer, user, 0.0)
@@ -89,7 +89,7 @@ def test_who_aims_at_a_name_limits_it_at_that_address_alone_and_nobody_else_ther
     assert failed.may_try(THERE, "bob", 0.0)
 
 
-def test_a_log_in_forgives_no_failures_since_they_may_be_of_somebody_else() -> None:
+def test_login_forgives_no_failures_since_they_may_be_an_attackers() -> None:
     failed = FailedLogins()
     failed.succeeded(HERE, "bob", 0.0)
     fail(failed, 19, user="bob")
@@ -104,11 +104,11 @@ def test_refusals_are_worth_a_line_once_a_minute_that_tells_how_many_there_were(
     lines = []
     for second in range(130):
         fail(failed, 20, user="", now=float(second))
-        lines += [said for _ in range(2) if (said := failed.refuse(HERE, "ada", float(second)))]
+        lines += [reported for _ in range(2) if (reported := failed.refuse(HERE, "ada", float(second)))]
     assert lines == [1, 120, 120]
 
 
-def test_what_is_remembered_has_a_bound() -> None:
+def test_buckets_are_bounded() -> None:
     failed = FailedLogins()
     for number in range(12_000):
         peer = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:1"

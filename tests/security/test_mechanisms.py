@@ -35,13 +35,13 @@ def test_plain_is_a_name_and_a_password_between_nulls() -> None:
     assert read_plain(b"\0ada\0secret") == Credentials("ada", b"secret")
 
 
-def test_plain_may_name_the_same_user_twice_but_nobody_else() -> None:
+def test_plain_may_name_the_same_user_twice_but_no_other() -> None:
     assert read_plain(b"ada\0ada\0secret") == Credentials("ada", b"secret")
     assert read_plain(b"bob\0ada\0secret") is None
 
 
 @pytest.mark.parametrize("response", [b"", b"ada", b"\0ada", b"\0ada\0se\0cret"])
-def test_what_has_not_two_nulls_is_not_plain(response: bytes) -> None:
+def test_response_without_two_nuls_is_not_plain(response: bytes) -> None:
     assert read_plain(response) is None
 
 
@@ -60,11 +60,11 @@ def test_amqplain_is_a_table_with_a_login_and_a_password() -> None:
     [b"x", amqplain(), amqplain(LOGIN="ada"), amqplain(PASSWORD="x"), amqplain(LOGIN=1, PASSWORD="x")],
     ids=["no table", "empty", "no password", "no login", "a number"],
 )
-def test_what_is_no_such_table_is_not_amqplain(response: bytes) -> None:
+def test_response_without_the_table_is_not_amqplain(response: bytes) -> None:
     assert read_amqplain(response, decode) is None
 
 
-def test_a_table_that_cannot_be_read_is_not_amqplain() -> None:
+def test_table_that_cannot_be_read_is_not_amqplain() -> None:
     def fail(table: bytes) -> dict[str, object]:
         raise RemoteProtocolError("no")
 
@@ -77,7 +77,7 @@ def test_any_octets_are_credentials_or_none(response: bytes) -> None:
         assert found is None or isinstance(found, Credentials)
 
 
-def test_a_password_is_not_shown() -> None:
+def test_password_is_not_shown() -> None:
     assert "secret" not in repr(read_plain(b"\0ada\0secret"))
 
 
@@ -92,7 +92,7 @@ def test_plain_knows_its_users_by_their_passwords() -> None:
     assert Plain(USERS).first(b"nonsense") == Denied("")
 
 
-def test_a_client_that_begins_plain_with_nothing_is_asked_once() -> None:
+def test_client_that_begins_plain_with_nothing_is_asked_once() -> None:
     mechanism = Plain(USERS)
     assert mechanism.first(b"") == Challenge(b"")
     assert mechanism.next(b"\0ada\0secret") == Accepted("ada")
@@ -106,7 +106,7 @@ def test_amqplain_asks_nothing() -> None:
     assert mechanism.next(amqplain(LOGIN="ada", PASSWORD="secret")) == Denied("")
 
 
-def test_what_takes_a_while_is_to_be_worked_out_elsewhere() -> None:
+def test_slow_check_is_pending() -> None:
     users = Users([User(name="ada", verifiers=(str(make_verifier(b"secret", iterations=4096)),))])
     step = Plain(users).first(b"\0ada\0secret")
     assert isinstance(step, Pending)
@@ -124,7 +124,7 @@ def test_external_believes_the_transport(response: bytes) -> None:
     assert External(USERS, "eve").first(response) == Denied("eve")
 
 
-def test_external_is_nobody_elses_name() -> None:
+def test_external_is_no_other_name() -> None:
     mechanism = External(Users({"ada": "x", "bob": "y"}), "ada")
     assert mechanism.first(b"bob") == Denied("ada")
     assert mechanism.first(b"\xff") == Denied("ada")

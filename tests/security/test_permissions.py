@@ -20,7 +20,7 @@ from triomq.security.permissions import NONE, permission_in
         ("^$", "", False),
     ],
 )
-def test_a_pattern_is_searched_in_the_name(pattern: str, name: str, fits: bool) -> None:
+def test_pattern_is_searched_in_the_name(pattern: str, name: str, fits: bool) -> None:
     access = Access(Permission(configure=pattern, write=pattern, read=pattern))
     assert [access.may_configure(name), access.may_write(name), access.may_read(name)] == [fits] * 3
 
@@ -32,21 +32,21 @@ def test_the_three_rights_are_apart() -> None:
     assert [access.may_read(name) for name in "cwr"] == [False, False, True]
 
 
-def test_nothing_is_less_than_no_right_to_touch_anything() -> None:
+def test_empty_permission_is_within_every_other() -> None:
     assert not Access(None).may_enter
     assert Access(NONE).may_enter
     assert not Access(NONE).may_configure("q")
     assert not Access(None).may_read("q")
 
 
-def test_what_is_changed_is_changed_for_names_asked_about_before() -> None:
+def test_change_holds_for_names_that_were_asked_about_before() -> None:
     access = Access(ALL)
     assert access.may_read("q")
     access.change(NONE)
     assert not access.may_read("q")
 
 
-def test_answers_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triomq.security.permissions._NAMES", 3)
     access = Access(ALL)
     for number in range(10):
@@ -54,19 +54,19 @@ def test_answers_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(access._read) <= 3
 
 
-def test_what_is_no_pattern_is_refused() -> None:
+def test_text_that_is_no_pattern_is_refused() -> None:
     with pytest.raises(ValueError, match=r"write: '\(' is no regular expression"):
         Permission(write="(")
 
 
-def test_a_domain_that_is_named_goes_before_the_star() -> None:
+def test_domain_that_is_named_goes_before_the_star() -> None:
     permissions = {"*": ALL, "shop": NONE}
     assert permission_in(permissions, "shop") is NONE
     assert permission_in(permissions, "mail") is ALL
     assert permission_in({"shop": ALL}, "mail") is None
 
 
-def test_what_is_certainly_within_something_else() -> None:
+def test_permission_within_another_is_recognised() -> None:
     assert NONE.is_within(NONE)
     assert NONE.is_within(Permission("a", "b", "c"))
     assert Permission("a", "b", "c").is_within(ALL)

@@ -9,8 +9,8 @@ from triomq.security import Accepted, Challenge, Denied, Pending, Scram, Step, U
 from triomq.security.verifiers import LEAST_ITERATIONS
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
-KEPT = tuple(str(make_verifier(b"secret", mechanism=name, iterations=LEAST_ITERATIONS)) for name in MECHANISMS)
-USERS = Users([User(name="ada", verifiers=KEPT), User(name="bob", password="secret")], iterations=LEAST_ITERATIONS)
+VERIFIERS = tuple(str(make_verifier(b"secret", mechanism=name, iterations=LEAST_ITERATIONS)) for name in MECHANISMS)
+USERS = Users([User(name="ada", verifiers=VERIFIERS), User(name="bob", password="secret")], iterations=LEAST_ITERATIONS)
 
 
 def asked(step: Step) -> str:
@@ -33,13 +33,13 @@ def log_in(name: str, password: str, mechanism: str, users: Users = USERS) -> St
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", ["ada", "bob"])
-def test_a_password_is_proven_and_not_said(name: str, mechanism: str) -> None:
+def test_password_is_proved_and_not_sent(name: str, mechanism: str) -> None:
     assert log_in(name, "secret", mechanism) == Accepted(name)
     assert log_in(name, "wrong", mechanism) == Denied(name)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_who_does_not_exist_fails_as_late_as_who_errs(mechanism: str) -> None:
+def test_unknown_user_fails_as_late_as_a_wrong_password(mechanism: str) -> None:
     client, server = ScramClient([mechanism], "eve", "secret"), Scram(USERS, mechanism)
     first = asked(server.first(client.get_client_first().encode()))
     client.set_server_first(first)
@@ -49,7 +49,7 @@ def test_who_does_not_exist_fails_as_late_as_who_errs(mechanism: str) -> None:
     assert first.split(",")[1:] == second.split(",")[1:]  # salt and iterations stay
 
 
-def test_a_password_that_the_program_knows_is_worked_out_once() -> None:
+def test_password_that_the_program_knows_is_worked_out_once() -> None:
     users = Users({"bob": "secret"}, iterations=LEAST_ITERATIONS)
     client = ScramClient(["SCRAM-SHA-256"], "bob", "secret").get_client_first().encode()
     assert isinstance(Scram(users, "SCRAM-SHA-256").first(client), Pending)
@@ -57,14 +57,14 @@ def test_a_password_that_the_program_knows_is_worked_out_once() -> None:
     assert isinstance(Scram(users, "SCRAM-SHA-256").first(client), Challenge)
 
 
-def test_a_client_that_waits_to_be_asked_is_asked() -> None:
+def test_client_that_waits_to_be_asked_is_asked() -> None:
     server = Scram(USERS, "SCRAM-SHA-256")
     assert server.first(b"") == Challenge(b"")
     client = ScramClient(["SCRAM-SHA-256"], "ada", "secret")
     assert isinstance(server.next(client.get_client_first().encode()), Challenge)
 
 
-def test_a_proof_is_good_for_one_dialogue() -> None:
+def test_proof_is_good_for_one_dialogue() -> None:
     client, server = ScramClient(["SCRAM-SHA-256"], "ada", "secret"), Scram(USERS, "SCRAM-SHA-256")
     client.set_server_first(asked(server.first(client.get_client_first().encode())))
     final = client.get_client_final().encode()
@@ -73,15 +73,15 @@ def test_a_proof_is_good_for_one_dialogue() -> None:
     assert other.next(final) == Denied("ada")
 
 
-def test_nothing_but_silence_follows_the_servers_proof() -> None:
+def test_response_after_the_servers_proof_is_denied() -> None:
     client, server = ScramClient(["SCRAM-SHA-256"], "ada", "secret"), Scram(USERS, "SCRAM-SHA-256")
     client.set_server_first(asked(server.first(client.get_client_first().encode())))
     server.next(client.get_client_final().encode())
     assert server.next(b"more") == Denied("ada")
 
 
-def test_a_user_that_goes_meanwhile_is_denied() -> None:
-    users = Users([User(name="ada", verifiers=KEPT)])
+def test_user_that_goes_meanwhile_is_denied() -> None:
+    users = Users([User(name="ada", verifiers=VERIFIERS)])
     client, server = ScramClient(["SCRAM-SHA-256"], "ada", "secret"), Scram(users, "SCRAM-SHA-256")
     client.set_server_first(asked(server.first(client.get_client_first().encode())))
     users.remove("ada")

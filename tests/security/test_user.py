@@ -8,7 +8,7 @@ from triomq.security import ALL, User, make_administrator, make_verifier
 from triomq.security.verifiers import LEAST_ITERATIONS
 
 
-def test_a_record_shows_no_secret() -> None:
+def test_record_shows_no_secret() -> None:
     verifier = str(make_verifier(b"hunter2", iterations=LEAST_ITERATIONS))
     user = User(name="ada", password="hunter2", verifiers=(verifier,), permissions={"default": ALL})
     assert "ada" in repr(user)
@@ -16,18 +16,18 @@ def test_a_record_shows_no_secret() -> None:
     assert verifier.rpartition("$")[2] not in repr(user)
 
 
-def test_a_verifier_that_is_none_is_refused() -> None:
+def test_verifier_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="found no verifier"):
         User(name="ada", verifiers=("secret",))
 
 
-def test_an_administrator_may_everything() -> None:
+def test_administrator_may_everything() -> None:
     user = make_administrator("ada", "secret")
     assert user.permissions == {"*": ALL}
     assert user.may_monitor
 
 
-def test_who_may_monitor_has_a_tag_for_it() -> None:
+def test_monitoring_needs_a_tag() -> None:
     assert User(name="ada", tags=("monitoring",)).may_monitor
     assert not User(name="ada", tags=("management",)).may_monitor
 

@@ -10,7 +10,7 @@ from triomq.security import ALL, ITERATIONS, Permission, User, Users, make_admin
 from triomq.security.verifiers import LEAST_ITERATIONS, ScramVerifier
 
 
-def test_a_user_logs_in_with_its_own_password_alone() -> None:
+def test_user_logs_in_with_its_own_password_alone() -> None:
     users = Users({"ada": "secret", "bob": "other"})
     assert users.check("ada", b"secret")
     assert not users.check("ada", b"other")
@@ -18,13 +18,13 @@ def test_a_user_logs_in_with_its_own_password_alone() -> None:
     assert users.check("bob", b"other")
 
 
-def test_who_is_not_known_does_not_log_in() -> None:
+def test_unknown_user_does_not_log_in() -> None:
     users = Users()
     assert not users.check("nobody", b"nobody")
     assert not users.check("", b"")
 
 
-def test_a_user_may_be_added_and_have_another_password() -> None:
+def test_user_may_be_added_and_have_another_password() -> None:
     users = Users()
     users.add("ada", "first")
     users.add("ada", "second")
@@ -32,13 +32,13 @@ def test_a_user_may_be_added_and_have_another_password() -> None:
     assert users.check("ada", b"second")
 
 
-def test_a_password_may_be_empty_or_in_any_script() -> None:
+def test_password_may_be_empty_or_in_any_script() -> None:
     users = Users({"a": "", "b": "pässwörd"})
     assert users.check("a", b"")
     assert users.check("b", "pässwörd".encode())
 
 
-def test_a_password_is_not_shown() -> None:
+def test_password_is_not_shown() -> None:
     users = Users({"a": "unlikely secret"})
     assert "unlikely" not in repr([*users, vars(users)["_derived"], users.get("a")])
 
@@ -53,31 +53,31 @@ def test_all_users_may_be_given_anew_and_the_changes_are_told() -> None:
     assert users.check("cleo", b"first")
 
 
-KEPT = str(make_verifier(b"secret", iterations=LEAST_ITERATIONS))
+VERIFIERS = str(make_verifier(b"secret", iterations=LEAST_ITERATIONS))
 
 
-def kept(name: str = "ada", **fields: object) -> User:
-    """A user whose password nobody knows."""
-    return User(name=name, verifiers=(KEPT,), **fields)  # type: ignore[arg-type]
+def make_user(name: str = "ada", **fields: object) -> User:
+    """A user with a verifier and no password."""
+    return User(name=name, verifiers=(VERIFIERS,), **fields)  # type: ignore[arg-type]
 
 
-def test_a_password_that_the_program_knows_is_judged_at_once_right_or_wrong() -> None:
+def test_password_that_the_program_knows_is_judged_at_once_right_or_wrong() -> None:
     users = Users({"ada": "secret"})
     assert users.check_nowait("ada", b"secret") is True
     assert users.check_nowait("ada", b"wrong") is False
     assert users.check_nowait("nobody", b"secret") is False
 
 
-def test_with_a_verifier_everybody_who_fails_is_worked_out() -> None:
-    users = Users([kept(), make_administrator("bob", "known")])
+def test_every_failure_is_worked_out_where_there_is_a_verifier() -> None:
+    users = Users([make_user(), make_administrator("bob", "known")])
     assert users.check_nowait("bob", b"known") is True
     for name in ("ada", "bob", "nobody"):
         assert users.check_nowait(name, b"wrong") is None
         assert users.check(name, b"wrong") is False
 
 
-def test_a_password_that_was_right_is_remembered_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    users = Users([kept()])
+def test_password_that_was_right_is_remembered_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = Users([make_user()])
     now = time.monotonic()
     assert users.check_nowait("ada", b"secret") is None
     assert users.check("ada", b"secret")
@@ -86,9 +86,9 @@ def test_a_password_that_was_right_is_remembered_for_a_minute(monkeypatch: pytes
     assert users.check_nowait("ada", b"secret") is None
 
 
-def test_what_is_remembered_has_a_bound_and_ends_with_any_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_right_passwords_are_remembered_within_a_bound_until_any_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triomq.security.users._MOST_REMEMBERED", 2)
-    users = Users([kept("a"), kept("b"), kept("c")])
+    users = Users([make_user("a"), make_user("b"), make_user("c")])
     for name in "abc":
         assert users.check(name, b"secret")
     assert [users.check_nowait(name, b"secret") for name in "abc"] == [None, True, True]
@@ -97,7 +97,7 @@ def test_what_is_remembered_has_a_bound_and_ends_with_any_change(monkeypatch: py
 
 
 @pytest.mark.parametrize(("kind", "name"), [("RABBITMQ-SHA-256", "sha256"), ("RABBITMQ-SHA-512", "sha512")])
-def test_rabbitmqs_hashes_let_users_in(kind: str, name: str) -> None:
+def test_rabbitmqs_hashes_log_users_in(kind: str, name: str) -> None:
     text = base64.b64encode(b"salt" + hashlib.new(name, b"saltsecret").digest()).decode()
     users = Users([User(name="ada", verifiers=(f"{kind}${text}",))], iterations=LEAST_ITERATIONS)
     assert not users.check("ada", b"wrong")
@@ -105,9 +105,9 @@ def test_rabbitmqs_hashes_let_users_in(kind: str, name: str) -> None:
     assert users.check_nowait("ada", b"secret") is True
 
 
-def test_whose_time_is_over_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_user_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     soon = time.time() + 5
-    users = Users([kept(expires=soon), User(name="bob", password="known", expires=soon)])
+    users = Users([make_user(expires=soon), User(name="bob", password="known", expires=soon)])
     assert users.check("ada", b"secret")
     monkeypatch.setattr(time, "time", lambda: soon)
     assert users.get("ada") is None
@@ -117,7 +117,7 @@ def test_whose_time_is_over_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     assert users.names == ["ada", "bob"]
 
 
-def test_without_verifier_and_password_nobody_logs_in_by_password() -> None:
+def test_user_without_verifier_and_password_does_not_log_in_by_password() -> None:
     users = Users([User(name="ada")], iterations=LEAST_ITERATIONS)
     assert not users.check("ada", b"")
     assert users.get("ada") is not None
@@ -126,7 +126,7 @@ def test_without_verifier_and_password_nobody_logs_in_by_password() -> None:
 # SCRAM's verifiers
 
 
-def test_a_known_password_gets_a_verifier_when_one_is_asked_for() -> None:
+def test_known_password_gets_a_verifier_when_one_is_asked_for() -> None:
     users = Users({"ada": "secret"}, iterations=LEAST_ITERATIONS)
     assert users.verifier_nowait("ada", "SCRAM-SHA-256") is None
     verifier = users.verifier("ada", "SCRAM-SHA-256")
@@ -138,7 +138,7 @@ def test_a_known_password_gets_a_verifier_when_one_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_who_does_not_exist_has_a_verifier_with_a_salt_that_stays(mechanism: str) -> None:
+def test_unknown_user_has_a_verifier_with_a_salt_that_stays(mechanism: str) -> None:
     first = Users(secret=b"s" * 32).verifier("eve", mechanism)
     again = Users({"ada": "x"}, secret=b"s" * 32).verifier_nowait("eve", mechanism)
     assert isinstance(again, ScramVerifier)
@@ -148,9 +148,9 @@ def test_who_does_not_exist_has_a_verifier_with_a_salt_that_stays(mechanism: str
     assert not first.matches(b"")
 
 
-def test_a_users_own_verifier_is_given_as_it_is() -> None:
-    users = Users([kept()])
-    assert str(users.verifier_nowait("ada", "SCRAM-SHA-256")) == KEPT
+def test_users_own_verifier_is_given_as_it_is() -> None:
+    users = Users([make_user()])
+    assert str(users.verifier_nowait("ada", "SCRAM-SHA-256")) == VERIFIERS
     other = users.verifier_nowait("ada", "SCRAM-SHA-512")
     assert isinstance(other, ScramVerifier)
     assert not other.matches(b"secret")
@@ -160,14 +160,16 @@ def test_a_users_own_verifier_is_given_as_it_is() -> None:
 
 
 def test_changes_tell_whose_sessions_end() -> None:
-    users = Users([kept("a"), kept("b"), kept("c"), kept("d", permissions={"*": ALL}), kept("e")])
+    users = Users(
+        [make_user("a"), make_user("b"), make_user("c"), make_user("d", permissions={"*": ALL}), make_user("e")]
+    )
     changes = users.replace(
         [
             User(name="b", password="new"),
-            kept("c", permissions={"default": Permission(".*", "", "")}),
-            kept("d", permissions={"*": Permission(".*", ".*", "")}),
-            kept("e"),
-            kept("f"),
+            make_user("c", permissions={"default": Permission(".*", "", "")}),
+            make_user("d", permissions={"*": Permission(".*", ".*", "")}),
+            make_user("e"),
+            make_user("f"),
         ]
     )
     assert changes.added == ("f",)
@@ -191,29 +193,29 @@ def test_changes_tell_whose_sessions_end() -> None:
         ({"default": Permission("a", "b", "c")}, {"default": Permission("a|x", "b", "c")}, True),
     ],
 )
-def test_who_may_less_or_perhaps_less_is_told_apart(
+def test_user_with_fewer_permissions_is_among_those_that_end(
     before: dict[str, Permission], after: dict[str, Permission], ends: bool
 ) -> None:
-    users = Users([kept(permissions=before)])
-    assert users.put(kept(permissions=after)).ended == (("ada",) if ends else ())
+    users = Users([make_user(permissions=before)])
+    assert users.put(make_user(permissions=after)).ended == (("ada",) if ends else ())
 
 
-def test_a_tag_less_is_less() -> None:
-    users = Users([kept(tags=("administrator", "x"))])
-    assert users.put(kept(tags=("x",))).ended == ("ada",)
-    assert users.put(kept(tags=("x", "monitoring"))).ended == ()
+def test_tag_less_is_less() -> None:
+    users = Users([make_user(tags=("administrator", "x"))])
+    assert users.put(make_user(tags=("x",))).ended == ("ada",)
+    assert users.put(make_user(tags=("x", "monitoring"))).ended == ()
 
 
 def test_access_changes_with_its_user() -> None:
-    users = Users([kept(permissions={"default": Permission("", "out", "in")})])
+    users = Users([make_user(permissions={"default": Permission("", "out", "in")})])
     access = users.access("ada", "default")
     assert access is users.access("ada", "default")
     assert (access.may_enter, access.may_write("out"), access.may_read("out")) == (True, True, False)
     assert not users.access("ada", "other").may_enter
-    users.put(kept(permissions={"default": ALL}))
+    users.put(make_user(permissions={"default": ALL}))
     assert access.may_read("out")
     users.remove("ada")
     assert (access.may_enter, access.may_read("out")) == (False, False)
-    users.put(kept(permissions={"default": ALL}))
+    users.put(make_user(permissions={"default": ALL}))
     assert not access.may_enter  # that of a user who is gone; the new one has another
     assert users.access("ada", "default").may_enter

@@ -20,7 +20,7 @@ KEYS = base64.b64encode(bytes(32)).decode()
 SALT = base64.b64encode(bytes(16)).decode()
 
 
-def test_a_verifier_of_rfc_7677_is_what_is_made_of_its_password() -> None:
+def test_verifier_of_rfc_7677_is_what_is_made_of_its_password() -> None:
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     found = make_verifier(b"pencil", iterations=4096, salt=salt)
     # What PostgreSQL 16 keeps of this password with this salt.
@@ -31,7 +31,7 @@ def test_a_verifier_of_rfc_7677_is_what_is_made_of_its_password() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_what_is_written_is_read_again(mechanism: str) -> None:
+def test_verifier_is_parsed_from_its_text(mechanism: str) -> None:
     made = make_verifier(b"secret", mechanism=mechanism, iterations=LEAST_ITERATIONS)
     assert read_verifier(str(made)) == made
     assert made.matches(b"secret")
@@ -39,7 +39,7 @@ def test_what_is_written_is_read_again(mechanism: str) -> None:
     assert made != make_verifier(b"secret", mechanism=mechanism, iterations=LEAST_ITERATIONS)
 
 
-def test_a_hash_of_rabbitmqs_is_read_and_matched() -> None:
+def test_hash_of_rabbitmqs_is_read_and_matched() -> None:
     # From RabbitMQ's documentation of its hashes: the password is "test12".
     found = read_verifier("RABBITMQ-SHA-256$kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR")
     assert isinstance(found, SaltedHash)
@@ -73,7 +73,7 @@ def test_with_sha_512_too() -> None:
         "RABBITMQ-MD5$AAAA",
     ],
 )
-def test_what_is_no_verifier_is_refused_without_being_shown(text: str) -> None:
+def test_text_that_is_no_verifier_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(ValueError, match="found no verifier") as caught:
         read_verifier(text)
     rest = text.partition("$")[2]

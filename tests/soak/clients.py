@@ -13,7 +13,7 @@ from pamqp import commands
 
 from peers.raw import RawPeer
 
-from .books import Books, Delays, Notes
+from .oracle import Delays, FlowOracle, Observations
 
 PREFETCH = 50
 
@@ -49,8 +49,8 @@ class Crowd:
     def __init__(self, url: str) -> None:
         self.url = url
         self.stop = asyncio.Event()
-        self.work, self.letters = Books("work"), Books("dead letters")
-        self.delays, self.notes = Delays(), Notes()
+        self.work, self.letters = FlowOracle("work"), FlowOracle("dead letters")
+        self.delays, self.observations = Delays(), Observations()
         self._numbers = 0
 
     def next_number(self) -> int:
@@ -70,21 +70,21 @@ class Crowd:
 
     # Those that must lose nothing
 
-    async def publish(self, queue: str, books: Books, pause: float) -> None:
+    async def publish(self, queue: str, oracle: FlowOracle, pause: float) -> None:
         """Publish batches, each message with a confirm."""
-        books.publishers += 1
+        oracle.publishers += 1
         async with open_channel(self.url) as channel:
             while not self.stop.is_set():
-                await asyncio.gather(*(self._publish_one(channel, queue, books) for _ in range(10)))
+                await asyncio.gather(*(self._publish_one(channel, queue, oracle) for _ in range(10)))
                 await self.rest(pause)
-        books.publishers -= 1
+        oracle.publishers -= 1
 
-    async def _publish_one(self, channel: AbstractChannel, queue: str, books: Books) -> None:
+    async def _publish_one(self, channel: AbstractChannel, queue: str, oracle: FlowOracle) -> None:
         number = self.next_number()
         await channel.default_exchange.publish(message(number), queue)
-        books.confirmed.add(number)
+        oracle.confirmed.add(number)
 
-    async def consume(self, queue: str, books: Books, *, every_tenth_back: bool = False) -> None:
+    async def consume(self, queue: str, oracle: FlowOracle, *, every_tenth_back: bool = False) -> None:
         """Take and ack, until everything that was confirmed is there."""
         async with open_channel(self.url) as channel:
             await channel.set_qos(PREFETCH)
@@ -95,14 +95,14 @@ class Crowd:
                 if every_tenth_back and number % 10 == 0 and not delivery.redelivered:
                     await delivery.reject(requeue=True)
                     return
-                books.take(number, redelivered=bool(delivery.redelivered))
+                oracle.take(number, redelivered=bool(delivery.redelivered))
                 if not delivery.redelivered:
                     self.delays.add((time.monotonic_ns() - int(delivery.body.split(b" ", 2)[1])) / 1e9)
                 await delivery.ack()
 
             await source.consume(take)
             await self.stop.wait()
-            while not books.are_closed:  # noqa: ASYNC110  # another consumer's delivery may be the last
+            while not oracle.is_complete:  # noqa: ASYNC110  # another consumer's delivery may be the last
                 await asyncio.sleep(0.05)
 
     def abandon(self, queue: str, ended: threading.Event) -> None:
@@ -113,7 +113,7 @@ class Crowd:
                 peer.call(1, commands.Basic.Qos(prefetch_count=5), commands.Basic.QosOk)
                 peer.call(1, commands.Basic.Consume(queue=queue), commands.Basic.ConsumeOk)
                 ended.wait(2)
-            self.notes.happened["connections broken off with deliveries out"] += 1
+            self.observations.counts["connections broken off with deliveries out"] += 1
 
     # Those that come and go
 
@@ -131,7 +131,7 @@ class Crowd:
                 await queue.get(no_ack=True, fail=False)
             if random.random() < 0.5:
                 await queue.delete(if_unused=False, if_empty=False)
-            self.notes.happened["connections that came and went"] += 1
+            self.observations.counts["connections that came and went"] += 1
             await connection.close()
             await self.rest(0.2)
 
@@ -155,7 +155,7 @@ class Crowd:
                     await channel.default_exchange.publish(message(count, priority=count), name)
                 if "x-expires" not in kinds[number % len(kinds)]:
                     await channel.queue_delete(name)
-                self.notes.happened["queues declared and deleted"] += 1
+                self.observations.counts["queues declared and deleted"] += 1
                 await self.rest(0.05)
 
     # Those that lag behind
@@ -177,7 +177,7 @@ class Crowd:
             async def take(delivery: AbstractIncomingMessage) -> None:
                 await self.rest(0.05)
                 await delivery.ack()
-                self.notes.happened["slowly consumed"] += 1
+                self.observations.counts["slowly consumed"] += 1
 
             await source.consume(take)
             await self.stop.wait()
@@ -201,12 +201,12 @@ class Crowd:
                 with contextlib.suppress(TimeoutError, OSError):
                     while peer.socket.recv(1 << 20):
                         pass
-                self.notes.happened["stalls of half a minute"] += 1
+                self.observations.counts["stalls of half a minute"] += 1
 
 
 LASTING: dict[str, dict[str, object]] = {
     "soak.work": {},
-    "soak.mortal": {
+    "soak.expiring": {
         "x-message-ttl": 300,
         "x-dead-letter-exchange": "",
         "x-dead-letter-routing-key": "soak.dead",

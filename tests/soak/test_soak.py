@@ -16,7 +16,7 @@ GROWTH = 1.1
 WHOLE = 10
 """Minutes from which on that is judged: in the first two a broker is still getting into its stride."""
 PATIENCE = 60.0
-"""Seconds in which everything that was confirmed has to come out, once nobody publishes any more."""
+"""Seconds in which everything that was confirmed has to come out, once publishing has ended."""
 
 
 def resident(pid: int) -> int:
@@ -29,7 +29,7 @@ async def watch(crowd: Crowd, pid: int, seconds: float) -> None:
     """Look at the broker's size every second, and end the soak in time."""
     began = time.monotonic()
     while (passed := time.monotonic() - began) < seconds:
-        crowd.notes.resident.append((passed, resident(pid)))
+        crowd.observations.resident.append((passed, resident(pid)))
         await asyncio.sleep(1)
     crowd.stop.set()
 
@@ -50,7 +50,7 @@ async def soak(served: Served, seconds: float) -> Crowd:
                 crowd.publish("soak.work", crowd.work, 0.03),
                 crowd.consume("soak.work", crowd.work),
                 crowd.consume("soak.work", crowd.work, every_tenth_back=True),
-                crowd.publish("soak.mortal", crowd.letters, 0.1),
+                crowd.publish("soak.expiring", crowd.letters, 0.1),
                 crowd.consume("soak.dead", crowd.letters),
                 crowd.come_and_go(),
                 crowd.come_and_go(),
@@ -78,20 +78,20 @@ async def soak(served: Served, seconds: float) -> Crowd:
 async def hurry(crowd: Crowd) -> None:
     """Complain when what was confirmed does not come out soon."""
     deadline = time.monotonic() + PATIENCE
-    while not (crowd.work.are_closed and crowd.letters.are_closed):
-        assert time.monotonic() < deadline, {books.name: len(books.missing) for books in (crowd.work, crowd.letters)}
+    while not (crowd.work.is_complete and crowd.letters.is_complete):
+        assert time.monotonic() < deadline, {oracle.name: len(oracle.missing) for oracle in (crowd.work, crowd.letters)}
         await asyncio.sleep(0.1)
 
 
 def report(crowd: Crowd, early: float, late: float) -> str:
     lines = [
         f"resident: {early / 1e6:.1f} MB after a fifth of the time, {late / 1e6:.1f} MB at the end: {late / early:.3f}",
-        f"resident over time, in MB: {crowd.notes.growth()}",
+        f"resident over time, in MB: {crowd.observations.growth()}",
         *(
-            f"{books.name}: {len(books.confirmed)} confirmed, {len(books.missing)} missing, {books.again} came again"
-            for books in (crowd.work, crowd.letters)
+            f"{flow.name}: {len(flow.confirmed)} confirmed, {len(flow.missing)} missing, {flow.again} came again"
+            for flow in (crowd.work, crowd.letters)
         ),
-        *(f"{what}: {count}" for what, count in sorted(crowd.notes.happened.items())),
+        *(f"{what}: {count}" for what, count in sorted(crowd.observations.counts.items())),
         *crowd.delays.lines(),
     ]
     return "\n".join(lines)
@@ -106,7 +106,7 @@ def test_nothing_grows_and_nothing_is_lost(request: pytest.FixtureRequest, capsy
     with open_served() as served:
         crowd = asyncio.run(soak(served, seconds))
     around = max(seconds / 20, 2)
-    early, late = crowd.notes.resident_at(seconds / 5, around), crowd.notes.resident_at(seconds, around)
+    early, late = crowd.observations.resident_at(seconds / 5, around), crowd.observations.resident_at(seconds, around)
     with capsys.disabled():
         print(f"\n{report(crowd, early, late)}")
     assert not crowd.work.missing

@@ -11,7 +11,7 @@ from triomq.store.schema import MIGRATIONS, migrate
 from .stores import DECLARE, append, opened
 
 
-def test_a_copy_is_what_was_there_at_one_moment(tmp_path: Path) -> None:
+def test_copy_is_what_was_there_at_one_moment(tmp_path: Path) -> None:
     with opened(tmp_path / "store") as store:
         store.commit([OperationBatch(1, [DECLARE, append(1)])])
         expected = list(store.recover())
@@ -22,7 +22,7 @@ def test_a_copy_is_what_was_there_at_one_moment(tmp_path: Path) -> None:
         assert copy.commit([OperationBatch(2, [append(2)])]) == 2
 
 
-def test_an_older_backup_is_not_overwritten(tmp_path: Path) -> None:
+def test_older_backup_is_not_overwritten(tmp_path: Path) -> None:
     target = tmp_path / "backup"
     target.write_bytes(b"precious")
     with opened(tmp_path) as store, pytest.raises(StoreUnwritable, match="is there already"):
@@ -30,13 +30,13 @@ def test_an_older_backup_is_not_overwritten(tmp_path: Path) -> None:
     assert target.read_bytes() == b"precious"
 
 
-def test_a_copy_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
+def test_copy_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as store, pytest.raises(StoreError, match="missing"):
         back_up(store.directory, tmp_path / "missing" / "backup")
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
+def test_place_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with opened(tmp_path) as store:
         for target in (tmp_path / "file" / "backup", tmp_path / "no\0path", tmp_path / ("long" * 100)):
@@ -44,7 +44,7 @@ def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
                 back_up(store.directory, target)
 
 
-def test_a_copy_is_for_its_owner_alone_and_has_nothing_but_the_store(tmp_path: Path) -> None:
+def test_copy_is_for_its_owner_alone_and_has_nothing_but_the_store(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         back_up(store.directory, tmp_path / "backup")
     assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o700
@@ -53,7 +53,7 @@ def test_a_copy_is_for_its_owner_alone_and_has_nothing_but_the_store(tmp_path: P
     ]
 
 
-def test_the_rest_of_a_copy_that_was_broken_off_is_cleared_away(tmp_path: Path) -> None:
+def test_rest_of_an_unfinished_copy_is_removed(tmp_path: Path) -> None:
     (tmp_path / "backup.part").mkdir()
     (tmp_path / "backup.part" / "store.db").write_bytes(b"half")
     with opened(tmp_path / "store") as store:
@@ -61,7 +61,7 @@ def test_the_rest_of_a_copy_that_was_broken_off_is_cleared_away(tmp_path: Path) 
     assert not (tmp_path / "backup.part").exists()
 
 
-def test_a_copy_of_a_store_of_the_first_version_opens(tmp_path: Path) -> None:
+def test_copy_of_a_store_of_the_first_version_opens(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     with closing(sqlite3.connect(tmp_path / "store" / "store.db", isolation_level=None)) as connection:
         migrate(connection, {0: MIGRATIONS[0]})
@@ -70,13 +70,13 @@ def test_a_copy_of_a_store_of_the_first_version_opens(tmp_path: Path) -> None:
         assert store.committed == 0
 
 
-def test_a_damaged_store_is_not_copied(tmp_path: Path) -> None:
+def test_damaged_store_is_not_copied(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"no database" * 1000)
     with pytest.raises(StoreCorrupt):
         back_up(tmp_path, tmp_path / "backup")
 
 
-def test_a_store_whose_log_is_gone_is_not_copied_as_if_it_were_whole(tmp_path: Path) -> None:
+def test_store_whose_log_is_gone_is_not_copied_as_if_it_were_whole(tmp_path: Path) -> None:
     with opened(tmp_path / "store") as store:
         store.commit([OperationBatch(1, [DECLARE])])
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -90,6 +90,6 @@ def test_a_store_whose_log_is_gone_is_not_copied_as_if_it_were_whole(tmp_path: P
     assert not (tmp_path / "backup").exists()
 
 
-def test_there_must_be_a_store(tmp_path: Path) -> None:
+def test_backup_needs_a_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store in"):
         back_up(tmp_path, tmp_path / "backup")

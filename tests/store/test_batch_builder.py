@@ -39,9 +39,9 @@ def messages(store: MemoryStore, queue: int) -> dict[int, tuple[bytes, bytes]]:
 
 
 @given(st.data())
-def test_what_is_kept_is_what_was_said_however_it_is_cut_into_batches(data: st.DataObject) -> None:
+def test_batches_write_the_same_however_operations_are_cut_into_them(data: st.DataObject) -> None:
     store, gathering, number = MemoryStore(), BatchBuilder(), 0
-    kept: dict[int, tuple[bytes, bytes]] = {}
+    durable: dict[int, tuple[bytes, bytes]] = {}
     next_id = 1
     gathering.add(QueueDeclared(1, b"q", b""))
     for _ in range(data.draw(st.integers(0, 25))):
@@ -51,20 +51,20 @@ def test_what_is_kept_is_what_was_said_however_it_is_cut_into_batches(data: st.D
             contents = [b"%d" % (next_id + position) for position in range(data.draw(st.integers(1, 4)))]
             head = data.draw(st.sampled_from([b"x", b"y"]))
             gathering.append(1, next_id, head, contents, sum(map(len, contents)))
-            kept |= {next_id + position: (head, content) for position, content in enumerate(contents)}
+            durable |= {next_id + position: (head, content) for position, content in enumerate(contents)}
             next_id += len(contents)
         elif action == "settle":
             first, count = data.draw(st.integers(1, next_id)), data.draw(st.integers(1, 5))
             count = min(count, next_id - first)
             if count:
                 gathering.settle(1, first, count)
-                kept = {id_: message for id_, message in kept.items() if not first <= id_ < first + count}
+                durable = {id_: message for id_, message in durable.items() if not first <= id_ < first + count}
         else:
             number += 1
             store.commit([OperationBatch(number, gathering.batch(number).operations)])
             gathering = BatchBuilder()
     store.commit([gathering.batch(number + 1)])
-    assert messages(store, 1) == kept
+    assert messages(store, 1) == durable
 
 
 def test_all_that_a_queue_gets_becomes_one_segment() -> None:
@@ -77,7 +77,7 @@ def test_all_that_a_queue_gets_becomes_one_segment() -> None:
     assert decode_body(append.body) == [BodyRun(0, b"x", [b"a", b"b"]), BodyRun(2, b"y", [b"c"])]
 
 
-def test_a_segment_that_grows_large_is_followed_by_another() -> None:
+def test_segment_that_grows_large_is_followed_by_another() -> None:
     gathering = BatchBuilder()
     for first in range(1, 6):
         gathering.append(1, first, b"x", [bytes(200_000)], 200_000)
@@ -90,7 +90,7 @@ def spans(gathering: BatchBuilder) -> list[tuple[int, int]]:
     return [(each.first, each.count) for each in gathered(gathering) if isinstance(each, MessagesAppended)]
 
 
-def test_what_is_settled_before_it_was_sent_is_not_written() -> None:
+def test_messages_settled_before_they_were_sent_are_not_written() -> None:
     gathering = BatchBuilder()
     gathering.append(1, 1, b"x", [b"a", b"b"], 2)
     gathering.append(1, 3, b"x", [b"c"], 1)
@@ -121,16 +121,16 @@ def test_settlements_are_joined_and_marks_are_written_once() -> None:
     assert gathered(gathering) == [MessagesDelivered(1, 0, 9), MessagesSettled(1, [(1, 1), (5, 3)])]
 
 
-def test_a_queue_that_is_deleted_needs_nothing_else() -> None:
+def test_queue_that_is_deleted_needs_nothing_else() -> None:
     gathering = BatchBuilder()
     gathering.append(1, 1, b"x", [b"a"], 1)
     gathering.append(2, 1, b"x", [b"a"], 1)
     gathering.settle(1, 1, 1)
     gathering.delivered(1, 0, 1)
     gathering.add(QueueDeleted(1))
-    kept, deleted = gathered(gathering)
-    assert isinstance(kept, MessagesAppended)
-    assert (kept.queue, deleted) == (2, QueueDeleted(1))
+    durable, deleted = gathered(gathering)
+    assert isinstance(durable, MessagesAppended)
+    assert (durable.queue, deleted) == (2, QueueDeleted(1))
     assert not BatchBuilder()
 
 

@@ -31,14 +31,14 @@ def change(directory: Path, statement: str) -> None:
         connection.execute(statement)
 
 
-def test_a_store_that_is_well_is_said_to_be(directory: Path) -> None:
+def test_store_without_damage_is_well(directory: Path) -> None:
     report = check(directory)
     assert report.is_well
     assert (report.version, report.committed, report.messages, report.missing) == (VERSION, 4, {1: 3}, {})
     assert report.gaps == [Gap(1, 4, 4)]
 
 
-def test_it_tells_what_each_queue_has(directory: Path) -> None:
+def test_report_has_the_contents_of_each_queue(directory: Path) -> None:
     with opened(directory) as store:
         later = MessagesDelayed(queue=2, number=1, due=9.0, count=3, size=6, body=append(0, b"a").body)
         store.commit([OperationBatch(5, [QueueDeclared(2, b"other", b""), later])])
@@ -66,12 +66,12 @@ def test_messages_that_are_neither_there_nor_settled_are_missed(directory: Path)
         ("UPDATE segment SET count = 3 WHERE first = 1", "the segment from id 3 on overlaps the one before"),
     ],
 )
-def test_what_is_not_as_it_should_be_is_said(directory: Path, statement: str, complaint: str) -> None:
+def test_damage_is_complained_of(directory: Path, statement: str, complaint: str) -> None:
     change(directory, statement)
-    assert any(complaint in said for said in check(directory).complaints)
+    assert any(complaint in text for text in check(directory).complaints)
 
 
-def test_a_page_that_was_torn_is_said(directory: Path) -> None:
+def test_torn_page_is_complained_of(directory: Path) -> None:
     file = directory / "store.db"
     data = bytearray(file.read_bytes())
     page = data.index(b"unmistakable") // 16384 * 16384
@@ -81,22 +81,22 @@ def test_a_page_that_was_torn_is_said(directory: Path) -> None:
     assert not report.is_well
 
 
-def test_a_file_that_was_cut_is_said(directory: Path) -> None:
+def test_cut_file_is_complained_of(directory: Path) -> None:
     file = directory / "store.db"
     file.write_bytes(file.read_bytes()[: 3 * 16384])
     try:
         complaints = check(directory).complaints
     except StoreCorrupt as error:
         complaints = [str(error)]
-    assert any("malformed" in said for said in complaints)
+    assert any("malformed" in text for text in complaints)
 
 
-def test_a_store_in_use_is_left_alone(directory: Path) -> None:
+def test_store_in_use_is_left_alone(directory: Path) -> None:
     with opened(directory), pytest.raises(StoreLocked, match="lock is held by process"):
         check(directory, patience=0)
 
 
-def test_there_must_be_a_store(tmp_path: Path) -> None:
+def test_check_needs_a_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store in"):
         check(tmp_path)
 

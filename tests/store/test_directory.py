@@ -11,7 +11,7 @@ from triomq.store.directory import make_private, require_private
 from .stores import DECLARE, append, opened
 
 
-def test_a_directory_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+def test_directory_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     with DirectoryLock(tmp_path / "a" / "b"):
         assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
@@ -22,7 +22,7 @@ def test_only_one_has_it_and_the_error_names_who(tmp_path: Path) -> None:
     DirectoryLock(tmp_path, patience=0).release()
 
 
-def test_a_lock_file_that_was_removed_lets_no_second_one_in(tmp_path: Path) -> None:
+def test_lock_file_that_was_removed_lets_no_second_one_in(tmp_path: Path) -> None:
     with DirectoryLock(tmp_path):
         for _ in range(2):
             (tmp_path / "lock").unlink()
@@ -31,7 +31,7 @@ def test_a_lock_file_that_was_removed_lets_no_second_one_in(tmp_path: Path) -> N
     DirectoryLock(tmp_path, patience=0).release()
 
 
-def test_it_is_waited_for(tmp_path: Path) -> None:
+def test_lock_is_waited_for(tmp_path: Path) -> None:
     first = DirectoryLock(tmp_path)
     leaving = threading.Timer(0.1, first.release)
     leaving.start()
@@ -39,20 +39,20 @@ def test_it_is_waited_for(tmp_path: Path) -> None:
     leaving.join()
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreUnwritable, match=r"file/store/lock cannot be opened.*Give the broker a data directory"):
         DirectoryLock(tmp_path / "file" / "store")
 
 
-def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+def test_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreUnwritable, match="file is no directory, as a data directory must be"):
         DirectoryLock(tmp_path / "file")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_is_read_only_is_named(tmp_path: Path) -> None:
+def test_directory_that_is_read_only_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(StoreUnwritable, match="Permission denied"):
         DirectoryLock(tmp_path)
@@ -90,7 +90,7 @@ def test_files_that_an_earlier_version_has_made_are_narrowed(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o777])
-def test_a_directory_with_nothing_but_a_store_is_narrowed(tmp_path: Path, mode: int) -> None:
+def test_directory_with_nothing_but_a_store_is_narrowed(tmp_path: Path, mode: int) -> None:
     for _ in range(2):
         tmp_path.chmod(mode)
         with opened(tmp_path) as store:
@@ -98,7 +98,7 @@ def test_a_directory_with_nothing_but_a_store_is_narrowed(tmp_path: Path, mode: 
         assert mode_of(tmp_path) == 0o700
 
 
-def test_a_directory_with_files_of_others_that_they_can_read_is_said(tmp_path: Path) -> None:
+def test_directory_with_files_of_others_that_they_can_read_is_warned_of(tmp_path: Path) -> None:
     (tmp_path / "notes").touch()
     tmp_path.chmod(0o755)
     with opened(tmp_path) as store:
@@ -108,7 +108,7 @@ def test_a_directory_with_files_of_others_that_they_can_read_is_said(tmp_path: P
 
 
 @pytest.mark.parametrize("mode", [0o1777, 0o775])
-def test_a_directory_with_files_of_others_that_they_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+def test_directory_with_files_of_others_that_they_can_write_is_refused(tmp_path: Path, mode: int) -> None:
     (tmp_path / "notes").touch()
     tmp_path.chmod(mode)
     with pytest.raises(StoreUnwritable, match=rf"{tmp_path} has mode {mode:04o}.*chmod go-w"):
@@ -117,14 +117,14 @@ def test_a_directory_with_files_of_others_that_they_can_write_is_refused(tmp_pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_a_directory_of_another_user_is_left_as_it_is(tmp_path: Path) -> None:
+def test_directory_of_another_user_is_left_as_it_is(tmp_path: Path) -> None:
     os.chown(tmp_path, 65534, 65534)
     tmp_path.chmod(0o755)
     assert len(require_private(tmp_path)) == 1
     assert mode_of(tmp_path) == 0o755
 
 
-def test_a_private_directory_is_left_alone(tmp_path: Path) -> None:
+def test_private_directory_is_left_alone(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     assert require_private(tmp_path) == []
     assert mode_of(tmp_path) == 0o500

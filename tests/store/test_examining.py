@@ -70,13 +70,13 @@ def refused(directory: Path, match: str) -> str:
     return str(error.value)
 
 
-def test_a_store_that_was_killed_opens_at_its_last_batch_and_says_nothing(killed: Path) -> None:
+def test_store_that_was_killed_opens_at_its_last_batch_without_a_warning(killed: Path) -> None:
     with opened(killed) as store:
         assert (store.committed, store.notices) == (LAST, [])
         assert len(bodies(store)) == LAST - 1
 
 
-def test_a_store_that_is_closed_in_order_says_nothing_when_it_opens(tmp_path: Path) -> None:
+def test_store_that_was_closed_opens_without_a_warning(tmp_path: Path) -> None:
     for _ in range(2):
         with opened(tmp_path) as store:
             assert store.notices == []
@@ -95,7 +95,7 @@ def test_damage_in_the_log_is_refused_and_the_way_out_is_named(killed: Path, pla
 
 
 @pytest.mark.parametrize("place", [0, 9, 17, 25])
-def test_a_log_whose_header_is_damaged_is_refused(killed: Path, place: int) -> None:
+def test_log_whose_header_is_damaged_is_refused(killed: Path, place: int) -> None:
     flip(killed / "store.db-wal", place)
     refused(killed, "store.db-wal is damaged: 8 batches")
 
@@ -123,26 +123,26 @@ def zeroed(log: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [removed, emptied, cut, zeroed])
 @pytest.mark.parametrize("age", ["killed", "young"])
-def test_a_log_that_is_gone_is_missed(spoil: Callable[[Path], None], age: str, request: pytest.FixtureRequest) -> None:
+def test_log_that_is_gone_is_missed(spoil: Callable[[Path], None], age: str, request: pytest.FixtureRequest) -> None:
     directory: Path = request.getfixturevalue(age)
     spoil(directory / "store.db-wal")
     refused(directory, r"ends at batch \d, but .*store.mark shows that batch \d was on disk")
 
 
 @pytest.mark.parametrize("beside", ["store.db-wal", "store.mark"])
-def test_a_database_that_is_gone_is_missed_by_what_is_beside_it(killed: Path, beside: str) -> None:
+def test_database_that_is_gone_is_missed_by_what_is_beside_it(killed: Path, beside: str) -> None:
     (killed / "store.db").unlink()
     for name in {"store.db-wal", "store.mark"} - {beside}:
         (killed / name).unlink()
     refused(killed, f"store.db is missing or empty, but .*{beside} is there")
 
 
-def test_a_database_that_was_emptied_is_missed(killed: Path) -> None:
+def test_database_that_was_emptied_is_missed(killed: Path) -> None:
     os.truncate(killed / "store.db", 0)
     refused(killed, "store.db is missing or empty")
 
 
-def test_a_mark_that_is_gone_or_behind_proves_nothing(killed: Path) -> None:
+def test_mark_that_is_gone_or_behind_proves_nothing(killed: Path) -> None:
     (killed / "store.mark").unlink()
     with opened(killed) as store:
         assert (store.committed, store.notices) == (LAST, [])
@@ -153,7 +153,7 @@ def test_a_mark_that_is_gone_or_behind_proves_nothing(killed: Path) -> None:
         assert (store.committed, store.notices) == (LAST + 1, [])
 
 
-def test_a_mark_that_cannot_be_read_is_said_and_written_anew(killed: Path) -> None:
+def test_mark_that_cannot_be_read_is_warned_of_and_written_anew(killed: Path) -> None:
     os.truncate(killed / "store.mark", 0)
     with opened(killed) as store:
         (notice,) = store.notices
@@ -163,7 +163,7 @@ def test_a_mark_that_cannot_be_read_is_said_and_written_anew(killed: Path) -> No
 
 
 @pytest.mark.parametrize("cut", [100, FRAME, FRAME + 100])
-def test_a_log_that_ends_within_a_batch_nobody_was_told_of_opens_at_the_one_before(
+def test_log_that_ends_within_an_unconfirmed_batch_opens_at_the_one_before(
     killed: Path, tmp_path: Path, cut: int
 ) -> None:
     with opened(killed) as store:
@@ -184,7 +184,7 @@ def test_a_log_that_ends_within_a_batch_nobody_was_told_of_opens_at_the_one_befo
         assert (store.committed, store.notices) == (LAST + 1, [])
 
 
-def test_a_batch_whose_parts_were_written_out_of_order_when_the_power_went_is_not_damage(
+def test_batch_whose_parts_were_written_out_of_order_when_the_power_went_is_not_damage(
     killed: Path, tmp_path: Path
 ) -> None:
     with opened(killed) as store:
@@ -199,7 +199,7 @@ def test_a_batch_whose_parts_were_written_out_of_order_when_the_power_went_is_no
         assert "ends within a batch" in store.notices[0]
 
 
-def test_a_log_that_has_to_be_emptied_is_not_emptied_beside_a_reader(killed: Path) -> None:
+def test_log_that_has_to_be_emptied_is_not_emptied_beside_a_reader(killed: Path) -> None:
     (killed / "store.mark").unlink()
     flip(killed / "store.db-wal", (killed / "store.db-wal").stat().st_size - 100)
     with closing(connect_reader(killed / "store.db")) as reader:
@@ -212,7 +212,7 @@ def test_a_log_that_has_to_be_emptied_is_not_emptied_beside_a_reader(killed: Pat
 # Backups
 
 
-def test_a_backup_in_place_of_the_database_alone_is_refused_until_what_was_beside_it_is_gone(
+def test_backup_in_place_of_the_database_alone_is_refused_until_what_was_beside_it_is_gone(
     killed: Path, tmp_path: Path
 ) -> None:
     back_up(tmp_path / "store", tmp_path / "backup")
@@ -227,7 +227,7 @@ def test_a_backup_in_place_of_the_database_alone_is_refused_until_what_was_besid
         assert (store.committed, store.notices) == (LAST, [])
 
 
-def test_a_backup_from_before_marks_in_place_of_a_database_is_refused(killed: Path) -> None:
+def test_backup_from_before_marks_in_place_of_a_database_is_refused(killed: Path) -> None:
     with closing(sqlite3.connect(killed / "store.db", isolation_level=None)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("ALTER TABLE progress DROP COLUMN identity")

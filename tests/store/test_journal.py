@@ -25,7 +25,7 @@ def journal() -> Journal:
     return journal
 
 
-def say(journal: Journal, queue: int = 1) -> None:
+def add_one(journal: Journal, queue: int = 1) -> None:
     journal.add(QueueDeclared(queue, b"q", b""))
 
 
@@ -42,7 +42,7 @@ def test_relief_is_what_is_settled_in_batches_that_do_nothing_else() -> None:
 
 def test_numbers_go_on_behind_what_is_there(journal: Journal) -> None:
     assert (journal.committed, journal.open_batch, journal.last_batch) == (10, 11, 10)
-    say(journal)
+    add_one(journal)
     assert (journal.open_batch, journal.last_batch) == (11, 11)
     batch = journal.take()
     assert batch is not None
@@ -52,10 +52,10 @@ def test_numbers_go_on_behind_what_is_there(journal: Journal) -> None:
 
 def test_the_next_batch_gathers_while_two_are_on_their_way(journal: Journal) -> None:
     for _ in range(2):
-        say(journal)
+        add_one(journal)
         assert journal.take() is not None
-    say(journal, 1)
-    say(journal, 2)
+    add_one(journal, 1)
+    add_one(journal, 2)
     assert journal.take() is None
     journal.answered(11)
     batch = journal.take()
@@ -63,69 +63,69 @@ def test_the_next_batch_gathers_while_two_are_on_their_way(journal: Journal) -> 
     assert len(batch.operations) == 2
 
 
-def test_an_answer_is_for_all_batches_up_to_its_number(journal: Journal) -> None:
+def test_answer_is_for_all_batches_up_to_its_number(journal: Journal) -> None:
     for _ in range(2):
-        say(journal)
+        add_one(journal)
         journal.take()
     journal.answered(12)
     journal.answered(12)
     assert (journal.committed, journal.unanswered) == (12, [])
 
 
-def test_whoever_waits_for_a_number_is_told_once_in_order(journal: Journal) -> None:
-    heard: list[str] = []
+def test_callbacks_are_called_once_and_in_order(journal: Journal) -> None:
+    received: list[str] = []
     for name in ("one", "two", "three"):
-        say(journal)
-        journal.when_committed(journal.open_batch, partial(heard.append, name))
-        journal.when_committed(journal.last_batch, partial(heard.append, f"{name} again"))
+        add_one(journal)
+        journal.when_committed(journal.open_batch, partial(received.append, name))
+        journal.when_committed(journal.last_batch, partial(received.append, f"{name} again"))
         journal.take()
     journal.answered(11)
-    assert heard == ["one", "one again"]
+    assert received == ["one", "one again"]
     journal.answered(12)
     journal.answered(12)
-    assert heard[2:] == ["two", "two again"]
+    assert received[2:] == ["two", "two again"]
 
 
-def test_whoever_waits_for_what_is_committed_already_is_told_soon_but_not_at_once(journal: Journal) -> None:
-    heard: list[str] = []
+def test_callbacks_for_a_committed_number_are_called_soon_but_not_at_once(journal: Journal) -> None:
+    received: list[str] = []
     woken: list[None] = []
     journal.wake = lambda: woken.append(None)
-    journal.when_committed(journal.last_batch, partial(heard.append, "told"))
-    assert (len(woken), heard) == (1, [])
+    journal.when_committed(journal.last_batch, partial(received.append, "told"))
+    assert (len(woken), received) == (1, [])
     assert journal.take() is None
-    assert heard == ["told"]
+    assert received == ["told"]
 
 
-def test_whoever_waits_again_for_what_is_committed_does_not_hold_the_others_up(journal: Journal) -> None:
-    heard: list[str] = []
+def test_callback_that_is_added_again_does_not_hold_up_the_others(journal: Journal) -> None:
+    received: list[str] = []
 
     def again() -> None:
-        heard.append("again")
+        received.append("again")
         journal.when_committed(journal.last_batch, again)
 
     journal.when_committed(journal.last_batch, again)
-    journal.when_committed(journal.last_batch, partial(heard.append, "other"))
+    journal.when_committed(journal.last_batch, partial(received.append, "other"))
     journal.take()
-    assert heard == ["again", "other"]
+    assert received == ["again", "other"]
     journal.take()
-    assert heard == ["again", "other", "again"]
+    assert received == ["again", "other", "again"]
 
 
-def test_whoever_is_told_may_say_more_and_wait_again(journal: Journal) -> None:
-    heard: list[str] = []
+def test_callback_may_add_operations_and_callbacks(journal: Journal) -> None:
+    received: list[str] = []
 
     def say_more() -> None:
-        say(journal)
-        journal.when_committed(journal.open_batch, partial(heard.append, "more"))
+        add_one(journal)
+        journal.when_committed(journal.open_batch, partial(received.append, "more"))
 
-    say(journal)
+    add_one(journal)
     journal.when_committed(journal.open_batch, say_more)
     journal.take()
     journal.answered(11)
-    assert heard == []
+    assert received == []
     assert journal.take() is not None
     journal.answered(12)
-    assert heard == ["more"]
+    assert received == ["more"]
 
 
 def test_pending_bytes_are_counted_until_they_are_on_disk(journal: Journal) -> None:
@@ -138,23 +138,23 @@ def test_pending_bytes_are_counted_until_they_are_on_disk(journal: Journal) -> N
     assert journal.pending_bytes == 500
 
 
-def test_a_fault_stops_new_batches_until_one_is_written(journal: Journal) -> None:
-    heard: list[StoreError | None] = []
-    journal.on_fault(heard.append)
-    say(journal)
+def test_fault_stops_new_batches_until_one_is_written(journal: Journal) -> None:
+    received: list[StoreError | None] = []
+    journal.on_fault(received.append)
+    add_one(journal)
     journal.take()
     fault = DiskFull("full")
     journal.failed(fault)
     journal.failed(fault)
-    say(journal)
+    add_one(journal)
     assert journal.take() is None
     assert [batch.number for batch in journal.unanswered] == [11]
     journal.answered(11)
     assert journal.take() is not None
-    assert heard == [fault, None]
+    assert received == [fault, None]
 
 
-def test_whoever_sends_is_woken_up(journal: Journal) -> None:
+def test_session_is_woken_up(journal: Journal) -> None:
     woken: list[None] = []
     journal.wake = lambda: woken.append(None)
     journal.delivered(1, 0, 5)
@@ -177,7 +177,7 @@ def test_wishes_are_sent_once_and_again_to_another_host(journal: Journal) -> Non
     assert answers == [Reading([], 5)]
 
 
-def test_what_is_spilled_comes_with_the_batch(journal: Journal) -> None:
+def test_spilled_messages_come_with_the_batch(journal: Journal) -> None:
     runs = [BodyRun(0, b"head", [b"a", b"b"]), BodyRun(3, b"other", [b"c"])]
     journal.spill(1, 5, runs, 6)
     batch = journal.take()
@@ -187,7 +187,7 @@ def test_what_is_spilled_comes_with_the_batch(journal: Journal) -> None:
     ]
 
 
-def test_what_is_appended_behind_a_cut_is_another_segment(journal: Journal) -> None:
+def test_messages_appended_behind_a_cut_are_another_segment(journal: Journal) -> None:
     journal.append(1, 1, b"head", [b"a"], 1)
     journal.append(2, 1, b"head", [b"a"], 1)
     journal.cut(1)

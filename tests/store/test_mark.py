@@ -8,7 +8,7 @@ from triomq.store.mark import Mark, MarkRead, read_mark
 IDENTITY = b"0123456789abcdef"
 
 
-def test_a_mark_is_what_was_written_last(tmp_path: Path) -> None:
+def test_mark_is_what_was_written_last(tmp_path: Path) -> None:
     path = tmp_path / "mark"
     assert read_mark(path) is None
     with closing(Mark(path, IDENTITY)) as mark:
@@ -19,7 +19,7 @@ def test_a_mark_is_what_was_written_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("octet", range(0, 36, 5))
-def test_a_mark_that_is_damaged_says_nothing(tmp_path: Path, octet: int) -> None:
+def test_damaged_mark_proves_nothing(tmp_path: Path, octet: int) -> None:
     path = tmp_path / "mark"
     with closing(Mark(path, IDENTITY)) as mark:
         mark.write(7)
@@ -29,6 +29,6 @@ def test_a_mark_that_is_damaged_says_nothing(tmp_path: Path, octet: int) -> None
     assert read_mark(path) == MarkRead(b"", 0)
 
 
-def test_an_empty_mark_says_nothing(tmp_path: Path) -> None:
+def test_empty_mark_proves_nothing(tmp_path: Path) -> None:
     (tmp_path / "mark").touch()
     assert read_mark(tmp_path / "mark") == MarkRead(b"", 0)

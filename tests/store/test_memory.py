@@ -14,7 +14,7 @@ from triomq.store import (
 from .stores import DECLARE, append, bodies
 
 
-def test_a_batch_that_is_there_already_is_left_out() -> None:
+def test_batch_that_is_there_already_is_left_out() -> None:
     store = MemoryStore()
     work = [OperationBatch(1, [DECLARE, append(1, b"a", b"b")])]
     assert store.commit(work) == store.commit(work) == 1
@@ -29,7 +29,7 @@ def test_a_batch_that_is_there_already_is_left_out() -> None:
         MessagesDelayed(queue=1, number=1, due=0, count=1, size=0, body=b""),
     ],
 )
-def test_what_cannot_be_is_refused(wrong: MessagesAppended | MessagesDelayed) -> None:
+def test_impossible_operations_are_refused(wrong: MessagesAppended | MessagesDelayed) -> None:
     store = MemoryStore()
     delay = MessagesDelayed(queue=1, number=1, due=0, count=1, size=0, body=b"")
     store.commit([OperationBatch(1, [DECLARE, append(1), delay])])
@@ -38,7 +38,7 @@ def test_what_cannot_be_is_refused(wrong: MessagesAppended | MessagesDelayed) ->
     store.close()
 
 
-def test_queues_that_are_not_kept_may_be_out_of_memory() -> None:
+def test_transient_queues_may_be_spilled() -> None:
     store = MemoryStore()
     spilled = [MessagesSpilled(queue=9, first=first, count=1, body=b"body") for first in (1, 2, 3)]
     store.commit([OperationBatch(1, [*spilled, SpilledDropped(9, [(1, 1)]), SpilledDropped(8, [(1, 1)])])])

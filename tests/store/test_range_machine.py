@@ -1,4 +1,4 @@
-"""Queues of kept and of spilled messages, read by ranges, in a store whose process is killed now and then."""
+"""Queues of durable and of spilled messages, read by ranges, in a store whose process is killed now and then."""
 
 import shutil
 from itertools import count
@@ -36,7 +36,7 @@ BACK = st.integers(0, 30)
 
 
 class Queue:
-    """What the core would know: what was said of it, and which id is next."""
+    """What the core would know: what was added to it, and which id is next."""
 
     def __init__(self, number: int) -> None:
         self.number = number

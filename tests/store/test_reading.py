@@ -34,12 +34,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def fill(store: Store) -> None:
-    kept = [append(1, b"a", b"b", b"c"), append(6, b"f", b"g"), append(10, b"j", b"k", b"l")]
+    durable = [append(1, b"a", b"b", b"c"), append(6, b"f", b"g"), append(10, b"j", b"k", b"l")]
     spilled = [
         MessagesSpilled(queue=1, first=4, count=2, body=b"spilled"),
         MessagesSpilled(queue=1, first=8, count=1, body=b"too"),
     ]
-    store.commit([OperationBatch(1, [DECLARE, *kept, *spilled])])
+    store.commit([OperationBatch(1, [DECLARE, *durable, *spilled])])
 
 
 def ids(reading: Reading) -> tuple[list[int], int]:
@@ -74,7 +74,7 @@ def test_no_more_is_given_than_was_asked_for_but_at_least_one_segment(store: Sto
     assert found == [([1], 4), ([4], 6), ([6], 8), ([8], 9), ([10], 11)]
 
 
-def test_a_segment_says_what_is_settled_and_where_it_is_from(store: Store) -> None:
+def test_segment_names_its_settled_positions_and_its_file(store: Store) -> None:
     store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 1), (6, 2)])])])
     first, second = store.read(1, 2, 8, 1 << 20).segments
     assert (first.first, first.count, first.settled, first.spilled) == (1, 3, b"\x02", False)
@@ -97,7 +97,7 @@ def test_no_segment_is_looked_at_beyond_the_last_that_is_taken() -> None:
     assert ids(collect(found(), 9, 6)) == ([1, 5], 7)
 
 
-def test_a_commit_can_go_on_beside_a_reading_and_the_log_is_not_held_back(tmp_path: Path) -> None:
+def test_commit_can_go_on_beside_a_reading_and_the_log_is_not_held_back(tmp_path: Path) -> None:
     with opened(tmp_path) as store, closing(SqliteReader(tmp_path)) as reader:
         store.commit([OperationBatch(1, [DECLARE, *(append(first, bytes(1000)) for first in range(1, 20))])])
         store.connection.execute("BEGIN IMMEDIATE")

@@ -22,12 +22,12 @@ def test_pieces_are_put_together_by_queue() -> None:
     assert found.next_queue == 5
 
 
-def test_what_a_queue_holds_may_be_told_in_one() -> None:
+def test_totals_stand_for_the_segments_of_a_queue() -> None:
     queue = QueueFound(4, b"q", b"", 9)
     assert assemble([queue, TotalsFound(4, 3, 30)]).queues[4] == RecoveredQueue(queue, 3, 30)
 
 
-def test_nothing_is_found_in_nothing() -> None:
+def test_no_pieces_recover_nothing() -> None:
     assert assemble([]).next_queue == 1
 
 

@@ -27,7 +27,7 @@ def test_room_is_refused_below_the_reserve_and_given_again_above_twice_of_it(tmp
         reserve.require(store.connection)
 
 
-def test_what_is_free_within_the_database_is_room(tmp_path: Path) -> None:
+def test_free_pages_of_the_database_are_room(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, append(1, bytes(5_000_000))])])
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -43,7 +43,7 @@ def test_no_reserve_asks_for_nothing(tmp_path: Path) -> None:
         DiskReserve(tmp_path / "store.db", 0, lambda directory: 0).require(store.connection)
 
 
-def test_below_the_reserve_nothing_new_is_kept_and_settling_goes_on(tmp_path: Path) -> None:
+def test_settling_goes_on_below_the_reserve_and_appending_does_not(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, append(1)])])
     with opened(tmp_path, reserve=1 << 60) as store:

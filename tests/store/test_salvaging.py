@@ -75,7 +75,7 @@ def salvaged(directory: Path, tmp_path: Path) -> tuple[Salvage, set[int]]:
 ALL = set(range(1, COUNT + 1)) - {1, 2, 3, 10}
 
 
-def test_a_whole_store_is_salvaged_whole(directory: Path, tmp_path: Path) -> None:
+def test_whole_store_is_salvaged_whole(directory: Path, tmp_path: Path) -> None:
     done, found = salvaged(directory, tmp_path)
     assert found == ALL
     assert (done.records, done.complaints) == (1, [])
@@ -90,7 +90,7 @@ def test_a_whole_store_is_salvaged_whole(directory: Path, tmp_path: Path) -> Non
     assert [path.stat().st_mode & 0o777 for path in (tmp_path / "new", tmp_path / "new" / "store.db")] == [0o700, 0o600]
 
 
-def test_a_damaged_message_is_lost_alone(directory: Path, tmp_path: Path) -> None:
+def test_damaged_message_is_lost_alone(directory: Path, tmp_path: Path) -> None:
     path = file_of(directory)
     data = bytearray(path.read_bytes())
     data[data.index(content(700)) + 100] ^= 1
@@ -128,7 +128,7 @@ def damaged(log: Path) -> None:
 
 
 @pytest.mark.parametrize(("spoil", "most"), [(garbled, 0), (damaged, 20)])
-def test_what_stands_behind_damage_in_the_log_is_salvaged(
+def test_messages_behind_damage_in_the_log_are_salvaged(
     tmp_path: Path, spoil: Callable[[Path], None], most: int
 ) -> None:
     with opened(tmp_path / "store") as store:
@@ -147,7 +147,7 @@ def test_what_stands_behind_damage_in_the_log_is_salvaged(
         assert any("are not what was written" in complaint for complaint in done.complaints)
 
 
-def test_batches_that_are_gone_without_a_trace_are_said(directory: Path, tmp_path: Path) -> None:
+def test_batches_that_are_gone_without_a_trace_are_complained_of(directory: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(directory / "store.db")) as connection:
         connection.execute("UPDATE progress SET committed = 3")
         connection.commit()
@@ -156,7 +156,7 @@ def test_batches_that_are_gone_without_a_trace_are_said(directory: Path, tmp_pat
     assert re.search(r"batch \d+ was on disk, and what is there ends at batch 3: .* is lost", complaint)
 
 
-def test_a_log_of_another_store_is_left_out(tmp_path: Path) -> None:
+def test_log_of_another_store_is_left_out(tmp_path: Path) -> None:
     for name in ("one", "two"):
         with opened(tmp_path / name) as store:
             store.commit([OperationBatch(1, [DECLARE, append(1, content(1 if name == "one" else 2))])])
@@ -168,7 +168,7 @@ def test_a_log_of_another_store_is_left_out(tmp_path: Path) -> None:
     assert "belongs to another store" in done.complaints[0]
 
 
-def test_a_queue_whose_record_is_lost_gets_another_name(tmp_path: Path) -> None:
+def test_queue_whose_record_is_lost_gets_another_name(tmp_path: Path) -> None:
     with opened(tmp_path / "store") as store:
         store.commit([OperationBatch(1, [DECLARE, append(1, content(1))])])
         store.connection.execute("DELETE FROM queue")
@@ -177,7 +177,7 @@ def test_a_queue_whose_record_is_lost_gets_another_name(tmp_path: Path) -> None:
     assert "the record of queue 1 is lost" in done.complaints[0]
 
 
-def test_what_is_in_the_way_is_said(tmp_path: Path) -> None:
+def test_obstacle_to_a_salvage_is_named(tmp_path: Path) -> None:
     def declare(number: int) -> tuple[bytes, bytes]:
         raise AssertionError
 

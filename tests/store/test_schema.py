@@ -16,13 +16,13 @@ def version_of(path: Path) -> int:
         return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def test_an_empty_file_is_brought_to_the_newest_version(tmp_path: Path) -> None:
+def test_empty_file_is_brought_to_the_newest_version(tmp_path: Path) -> None:
     with opened(tmp_path):
         pass
     assert version_of(tmp_path / "store.db") == VERSION
 
 
-def test_an_older_file_goes_through_every_version_to_the_newest(tmp_path: Path) -> None:
+def test_older_file_goes_through_every_version_to_the_newest(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     steps = {0: MIGRATIONS[0], 1: "CREATE TABLE one (a)", 2: "ALTER TABLE one RENAME TO two"}
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -33,7 +33,7 @@ def test_an_older_file_goes_through_every_version_to_the_newest(tmp_path: Path) 
     assert version_of(path) == 3
 
 
-def test_a_step_that_fails_leaves_the_version_before(tmp_path: Path) -> None:
+def test_step_that_fails_leaves_the_version_before(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     steps = {0: MIGRATIONS[0], 1: "CREATE TABLE one (a)", 2: "CREATE TABLE two (a); SELECT nonsense FROM nowhere"}
     connection = sqlite3.connect(path, isolation_level=None)
@@ -44,7 +44,7 @@ def test_a_step_that_fails_leaves_the_version_before(tmp_path: Path) -> None:
     assert version_of(path) == 2
 
 
-def test_a_store_of_the_first_version_gets_an_identity_of_its_own(tmp_path: Path) -> None:
+def test_store_of_the_first_version_gets_an_identity_of_its_own(tmp_path: Path) -> None:
     identities = set()
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -56,7 +56,7 @@ def test_a_store_of_the_first_version_gets_an_identity_of_its_own(tmp_path: Path
     assert len(identities) == 2
 
 
-def test_a_newer_file_is_left_alone_and_the_error_says_what_to_do(tmp_path: Path) -> None:
+def test_newer_file_is_left_alone_and_the_error_names_the_remedy(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.connection.execute("PRAGMA user_version = 99")
     before = (tmp_path / "store.db").read_bytes()

@@ -78,7 +78,7 @@ def held(store: SqliteStore) -> TotalsFound:
     return found
 
 
-def test_a_damaged_body_is_named_and_hides_nothing_behind_it(directory: Path) -> None:
+def test_damaged_body_is_named_and_hides_nothing_behind_it(directory: Path) -> None:
     change(directory, place_of(directory, content(200)))
     with opened(directory) as store:
         whole, (damaged,) = read_all(store)
@@ -122,7 +122,7 @@ def test_records_on_both_sides_of_a_damaged_page_are_read(directory: Path) -> No
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_one_bit_anywhere_never_gives_a_wrong_message_nor_hides_many(directory: Path, seed: int) -> None:
+def test_changed_bit_never_returns_a_wrong_message_nor_hides_many(directory: Path, seed: int) -> None:
     chance = random.Random(seed)
     size = (directory / "store.db").stat().st_size
     for _ in range(5):
@@ -141,7 +141,7 @@ def test_delayed_messages_that_are_damaged_are_none(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("forget", [MessagesSettled(1, [(1, 3)]), MessagesSettled(1, [(1, 20_000)]), QueueDeleted(1)])
-def test_a_queue_with_a_damaged_body_can_be_emptied_and_deleted(
+def test_queue_with_a_damaged_body_can_be_emptied_and_deleted(
     tmp_path: Path, forget: MessagesSettled | QueueDeleted
 ) -> None:
     with opened(tmp_path) as store:

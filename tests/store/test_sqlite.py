@@ -88,7 +88,7 @@ def test_any_operations_leave_what_they_leave_in_memory_whenever_the_process_is_
 
 
 @given(batches(most=5), st.data())
-def test_a_log_that_is_cut_anywhere_opens_at_a_whole_batch(work: list[OperationBatch], data: st.DataObject) -> None:
+def test_log_that_is_cut_anywhere_opens_at_a_whole_batch(work: list[OperationBatch], data: st.DataObject) -> None:
     with TemporaryDirectory(dir=MEMORY) as folder, opened(Path(folder) / "store") as store:
         begin = log_size(store.directory)
         states = {0: contents(store)}
@@ -104,7 +104,7 @@ def test_a_log_that_is_cut_anywhere_opens_at_a_whole_batch(work: list[OperationB
             assert contents(again)["pieces"] == states[work[-1].number]["pieces"]
 
 
-def test_a_batch_that_is_sent_again_is_not_done_again(tmp_path: Path) -> None:
+def test_batch_that_is_sent_again_is_not_done_again(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         batch = OperationBatch(1, [DECLARE, append(1)])
         assert store.commit([batch]) == 1
@@ -121,7 +121,7 @@ def test_batches_go_on_where_they_were_after_a_restart(tmp_path: Path) -> None:
         assert (found.queues[1].found.next_id, found.next_queue) == (7, 2)
 
 
-def test_a_batch_that_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+def test_batch_that_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, append(1, 4)])])
         for wrong in (append(3), append(5, queue=9)):
@@ -131,7 +131,7 @@ def test_a_batch_that_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path) ->
         assert store.commit([OperationBatch(2, [append(6)])]) == 2
 
 
-def test_settled_positions_are_kept_and_a_segment_goes_with_its_last_message(tmp_path: Path) -> None:
+def test_settled_positions_are_stored_and_a_segment_goes_with_its_last_message(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, append(1, 4), append(5, 2)])])
         store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 1), (4, 2)])])])
@@ -143,7 +143,7 @@ def test_settled_positions_are_kept_and_a_segment_goes_with_its_last_message(tmp
         assert store.statistics().messages == 1
 
 
-def test_what_is_spilled_outlives_the_store_but_not_the_broker(tmp_path: Path) -> None:
+def test_spilled_messages_outlive_the_store_but_not_the_broker(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(
             [
@@ -159,7 +159,7 @@ def test_what_is_spilled_outlives_the_store_but_not_the_broker(tmp_path: Path) -
         assert bodies(store) == {1: b"body"}
 
 
-def test_a_batch_whose_spilled_part_was_done_is_not_half_doubled(tmp_path: Path) -> None:
+def test_batch_whose_spilled_part_was_done_is_not_half_doubled(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE])])
         copy_of(tmp_path, tmp_path / "before")
@@ -174,7 +174,7 @@ def test_a_batch_whose_spilled_part_was_done_is_not_half_doubled(tmp_path: Path)
         assert bodies(store) == {1: b"body", 2: b"spilled"}
 
 
-def test_what_is_only_spilled_is_not_synced(tmp_path: Path) -> None:
+def test_spilling_is_not_synced(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE])])
         before = log_size(tmp_path)
@@ -182,7 +182,7 @@ def test_what_is_only_spilled_is_not_synced(tmp_path: Path) -> None:
         assert log_size(tmp_path) == before
 
 
-def test_a_queue_that_is_deleted_takes_everything_with_it(tmp_path: Path) -> None:
+def test_queue_that_is_deleted_takes_everything_with_it(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, append(1), spill(2)]), OperationBatch(2, [QueueDeleted(1)])])
         assert list(store.recover()) == []
@@ -191,7 +191,7 @@ def test_a_queue_that_is_deleted_takes_everything_with_it(tmp_path: Path) -> Non
             assert connection.execute("SELECT count(*) FROM body").fetchone() == (0,)
 
 
-def test_a_purge_of_very_many_segments_leaves_none(tmp_path: Path) -> None:
+def test_purge_of_very_many_segments_leaves_none(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, *(append(first, 2) for first in range(1, 2_001, 2))])])
         store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 19_000)])])])
@@ -205,7 +205,7 @@ def test_bodies_can_be_read_beside_a_writer(tmp_path: Path) -> None:
         assert bodies(reader) == {1: b"x" * 100_000, 2: b"spilled"}
 
 
-def test_a_full_disk_keeps_nothing_of_a_batch_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_full_disk_takes_nothing_of_a_batch_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE])])
         (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
@@ -218,7 +218,7 @@ def test_a_full_disk_keeps_nothing_of_a_batch_and_the_store_goes_on_when_there_i
         assert store.commit([large]) == 2
 
 
-def test_what_is_settled_makes_room_for_a_batch_that_does_not_fit(tmp_path: Path) -> None:
+def test_settled_messages_make_room_for_a_batch_that_does_not_fit(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, append(1, body=bytes(200_000))])])
         (pages,) = store.connection.execute("PRAGMA page_count").fetchone()

@@ -15,9 +15,9 @@ from .stores import DECLARE, append, opened
 
 @contextmanager
 def statements(connection: sqlite3.Connection) -> Iterator[list[str]]:
-    said: list[str] = []
-    connection.set_trace_callback(said.append)
-    yield said
+    traced: list[str] = []
+    connection.set_trace_callback(traced.append)
+    yield traced
     connection.set_trace_callback(None)
 
 
@@ -36,13 +36,13 @@ def test_segments_can_be_told_in_one(tmp_path: Path) -> None:
         assert held.segments == []
 
 
-def test_a_segment_is_touched_once_however_many_of_its_messages_are_settled(tmp_path: Path) -> None:
+def test_segment_is_touched_once_however_many_of_its_messages_are_settled(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, append(1, *[b"x"] * 500), append(501, *[b"x"] * 500)])])
-        with statements(store.connection) as said:
+        with statements(store.connection) as traced:
             store.commit([OperationBatch(2, [MessagesSettled(1, [(first, 1) for first in range(2, 900, 2)])])])
-        assert sum(each.startswith("UPDATE segment") for each in said) == 2
-        assert len(said) < 15
+        assert sum(each.startswith("UPDATE segment") for each in traced) == 2
+        assert len(traced) < 15
         assert len(unsettled(store)) == 1_000 - 449
 
 
@@ -63,12 +63,12 @@ def test_how_often_a_message_came_back_is_forgotten_with_it(tmp_path: Path) -> N
         assert assemble(store.recover()).queues[1].attempts == {2: 5}
 
 
-def test_a_queue_whose_messages_never_came_back_is_not_searched_for_them(tmp_path: Path) -> None:
+def test_queue_whose_messages_never_came_back_is_not_searched_for_them(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, append(1)])])
-        with statements(store.connection) as said:
+        with statements(store.connection) as traced:
             store.commit([OperationBatch(2, [MessagesSettled(1, [(1, 1)])])])
-        assert not any("attempts" in each for each in said)
+        assert not any("attempts" in each for each in traced)
 
 
 def test_room_of_settled_messages_is_used_again(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_room_of_settled_messages_is_used_again(tmp_path: Path) -> None:
     assert pages < 60
 
 
-def test_what_a_range_costs_to_read_does_not_depend_on_what_else_is_there(tmp_path: Path) -> None:
+def test_cost_of_a_range_does_not_depend_on_other_segments(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, *(append(first) for first in range(1, 50))])])
         few = steps(store.connection, 20, 25)

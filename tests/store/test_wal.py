@@ -48,13 +48,13 @@ def test_frames_are_counted_as_sqlite_counts_them(tmp_path: Path, transactions: 
 
 
 @pytest.mark.parametrize("cut", [100, 4_000])
-def test_a_frame_that_is_cut_does_not_count_and_is_noticed(tmp_path: Path, cut: int) -> None:
+def test_frame_that_is_cut_does_not_count_and_is_noticed(tmp_path: Path, cut: int) -> None:
     with written(tmp_path / "db", 3) as log:
         found = read(copied(log, stop=-cut))
         assert (found.frames, found.is_cut) == (read(log).frames - 1, True)
 
 
-def test_what_is_left_of_an_earlier_round_does_not_count(tmp_path: Path) -> None:
+def test_frames_of_an_earlier_round_do_not_count(tmp_path: Path) -> None:
     with written(tmp_path / "db", 3) as log:
         salts = log.read_bytes()[16:24]
         earlier = log.read_bytes()[32:].replace(salts, b"otherone")
@@ -62,7 +62,7 @@ def test_what_is_left_of_an_earlier_round_does_not_count(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("place", [8, 4, 16], ids=["salts", "commit", "checksum"])
-def test_a_damaged_frame_hides_none_behind_it(tmp_path: Path, place: int) -> None:
+def test_damaged_frame_hides_none_behind_it(tmp_path: Path, place: int) -> None:
     with written(tmp_path / "db", 5) as log:
         whole, damaged = read(log), read(copied(log, flip=32 + 2 * FRAME + place))
         assert damaged.frames == whole.frames
@@ -72,7 +72,7 @@ def test_a_damaged_frame_hides_none_behind_it(tmp_path: Path, place: int) -> Non
 
 
 @pytest.mark.parametrize("place", [0, 9, 17], ids=["magic", "page size", "salts"])
-def test_a_damaged_header_hides_no_frame(tmp_path: Path, place: int) -> None:
+def test_damaged_header_hides_no_frame(tmp_path: Path, place: int) -> None:
     with written(tmp_path / "db", 5) as log:
         found = read(copied(log, flip=place))
         assert (found.frames, found.commits) == (read(log).frames, read(log).commits)

@@ -50,58 +50,58 @@ async def idle() -> None:
     await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_a_descriptor_that_is_ready_calls_its_function(poller: Poller, pair: Pair) -> None:
+async def test_descriptor_that_is_ready_calls_its_function(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair()
-    heard: list[bytes] = []
-    poller.add(ours.fileno(), select.EPOLLIN, lambda events: heard.append(ours.recv(100)))
+    received: list[bytes] = []
+    poller.add(ours.fileno(), select.EPOLLIN, lambda events: received.append(ours.recv(100)))
     theirs.send(b"one")
     await idle()
     theirs.send(b"two")
     await idle()
-    assert heard == [b"one", b"two"]
+    assert received == [b"one", b"two"]
 
 
-async def test_a_descriptor_is_called_again_as_long_as_it_is_ready(poller: Poller, pair: Pair) -> None:
+async def test_descriptor_is_called_again_as_long_as_it_is_ready(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair()
-    heard: list[bytes] = []
-    poller.add(ours.fileno(), select.EPOLLIN, lambda events: heard.append(ours.recv(1)))
+    received: list[bytes] = []
+    poller.add(ours.fileno(), select.EPOLLIN, lambda events: received.append(ours.recv(1)))
     theirs.send(b"abc")
     await idle()
-    assert heard == [b"a", b"b", b"c"]
+    assert received == [b"a", b"b", b"c"]
 
 
-async def test_what_is_watched_for_may_change(poller: Poller, pair: Pair) -> None:
+async def test_watched_events_may_change(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair()
-    heard: list[int] = []
+    received: list[int] = []
 
     def ready(events: int) -> None:
-        heard.append(events)
+        received.append(events)
         poller.change(ours.fileno(), 0)
 
     poller.add(ours.fileno(), select.EPOLLIN, ready)
     theirs.send(b"x")
     await idle()
-    assert heard == [select.EPOLLIN]
+    assert received == [select.EPOLLIN]
     poller.change(ours.fileno(), select.EPOLLOUT)
     await idle()
-    assert heard == [select.EPOLLIN, select.EPOLLOUT]
+    assert received == [select.EPOLLIN, select.EPOLLOUT]
 
 
-async def test_a_descriptor_that_was_removed_is_left_alone_and_may_come_again(poller: Poller, pair: Pair) -> None:
+async def test_descriptor_that_was_removed_is_left_alone_and_may_come_again(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair()
-    heard: list[int] = []
-    poller.add(ours.fileno(), select.EPOLLIN, heard.append)
+    received: list[int] = []
+    poller.add(ours.fileno(), select.EPOLLIN, received.append)
     poller.remove(ours.fileno())
     poller.remove(ours.fileno())
     theirs.send(b"x")
     await idle()
-    assert heard == []
-    poller.add(ours.fileno(), select.EPOLLIN, lambda events: poller.remove(ours.fileno()) or heard.append(events))
+    assert received == []
+    poller.add(ours.fileno(), select.EPOLLIN, lambda events: poller.remove(ours.fileno()) or received.append(events))
     await idle()
-    assert heard == [select.EPOLLIN]
+    assert received == [select.EPOLLIN]
 
 
-async def test_a_descriptor_that_another_ones_turn_removed_is_not_served(poller: Poller, pair: Pair) -> None:
+async def test_descriptor_that_another_ones_turn_removed_is_not_served(poller: Poller, pair: Pair) -> None:
     pairs = [pair() for _ in range(2)]
     served: list[int] = []
 
@@ -127,7 +127,7 @@ async def test_none_waits_behind_a_busy_one(poller: Poller, pair: Pair) -> None:
     busy, talker = pair()
     order: list[str] = []
 
-    def hear(one: socket.socket) -> Callable[[int], None]:
+    def receive(one: socket.socket) -> Callable[[int], None]:
         return lambda events: order.append(one.recv(100).decode())
 
     def stay_busy(events: int) -> None:
@@ -139,7 +139,7 @@ async def test_none_waits_behind_a_busy_one(poller: Poller, pair: Pair) -> None:
     poller.add(busy.fileno(), select.EPOLLIN, stay_busy)
     talker.send(b"x")
     for number, (ours, theirs) in enumerate(quiet):
-        poller.add(ours.fileno(), select.EPOLLIN, hear(ours))
+        poller.add(ours.fileno(), select.EPOLLIN, receive(ours))
         theirs.send(f"quiet {number}".encode())
     await idle()
     last = max(position for position, name in enumerate(order) if name != "busy")
@@ -168,21 +168,21 @@ async def test_other_tasks_have_their_turn_while_sockets_stay_ready(poller: Poll
     poller.remove(ours.fileno())
 
 
-async def test_a_hang_up_is_told_to_whoever_watches_for_anything(poller: Poller, pair: Pair) -> None:
+async def test_hang_up_is_reported_whatever_is_watched_for(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair()
-    heard: list[int] = []
+    received: list[int] = []
 
     def ready(events: int) -> None:
-        heard.append(events)
+        received.append(events)
         poller.remove(ours.fileno())
 
     poller.add(ours.fileno(), select.EPOLLIN, ready)
     theirs.close()
     await idle()
-    assert heard[0] & select.EPOLLHUP
+    assert received[0] & select.EPOLLHUP
 
 
-async def test_what_a_function_raises_ends_the_poller(pair: Pair) -> None:
+async def test_error_of_a_function_ends_the_poller(pair: Pair) -> None:
     ours, theirs = pair()
     poller = Poller()
 
@@ -235,7 +235,7 @@ async def test_other_tasks_run_though_sockets_are_ready_again_and_again(poller: 
 ECHOES = 10_000
 
 
-async def test_who_gave_little_to_do_goes_before_who_gave_much(pair: Pair, nursery: trio.Nursery) -> None:
+async def test_socket_that_gave_little_work_goes_before_one_that_gave_much(pair: Pair, nursery: trio.Nursery) -> None:
     """Something comes on a quiet socket while each busy one is served; what is busy shows when it was served once."""
     now = 0.0
     served: list[str] = []

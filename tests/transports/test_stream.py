@@ -97,7 +97,7 @@ async def test_octets_come_in_as_chunks_and_then_the_end(wire: Wire, driver: Rec
     assert driver.chunks == [b"one", b"two", b""]
 
 
-async def test_a_chunk_is_never_larger_than_the_appetite(wire: Wire, driver: Recorder) -> None:
+async def test_chunk_is_never_larger_than_the_appetite(wire: Wire, driver: Recorder) -> None:
     assert wire.transport.receive_size == RECEIVE_SIZE
     wire.transport.receive_size = 1000
     await wire.peer.send_all(b"x")  # a stream's task may be reading with the old one
@@ -115,7 +115,7 @@ async def test_buffers_go_out_in_order(wire: Wire) -> None:
     assert await wire.peer.receive_some() == b"abcde"
 
 
-async def test_what_does_not_fit_goes_out_later_and_the_driver_hears_when(wire: Wire, driver: Recorder) -> None:
+async def test_data_that_does_not_fit_is_sent_later_and_the_driver_is_called(wire: Wire, driver: Recorder) -> None:
     assert not wire.transport.send_nowait([MUCH, b"and", MUCH])
     assert not wire.transport.send_nowait([b"more"])
     assert driver.drains == 0
@@ -127,14 +127,14 @@ async def test_what_does_not_fit_goes_out_later_and_the_driver_hears_when(wire: 
     assert driver.drains >= 1
 
 
-async def test_a_call_back_may_be_asked_for_although_nothing_is_left(wire: Wire, driver: Recorder) -> None:
+async def test_call_back_may_be_asked_for_although_nothing_is_left(wire: Wire, driver: Recorder) -> None:
     wire.transport.notify_drained()
     assert driver.drains == 0  # in a turn of its own
     await idle()
     assert driver.drains == 1
 
 
-async def test_nothing_is_read_while_reading_is_paused(wire: Wire, driver: Recorder) -> None:
+async def test_paused_transport_reads_nothing(wire: Wire, driver: Recorder) -> None:
     await wire.peer.send_all(b"before")
     await idle()
     wire.transport.pause_reading()
@@ -165,7 +165,7 @@ async def test_the_end_of_sending_leaves_the_other_direction_open(wire: Wire, dr
     assert driver.data == b"still there"
 
 
-async def test_after_a_close_the_driver_hears_nothing_more(wire: Wire, driver: Recorder) -> None:
+async def test_driver_is_not_called_after_a_close(wire: Wire, driver: Recorder) -> None:
     wire.transport.send_nowait([MUCH])
     wire.transport.close()
     wire.transport.close()
@@ -176,7 +176,7 @@ async def test_after_a_close_the_driver_hears_nothing_more(wire: Wire, driver: R
     assert driver.drains == 0
 
 
-async def test_a_peer_that_breaks_off_is_the_end_of_the_stream(wire: Wire, driver: Recorder) -> None:
+async def test_peer_that_breaks_off_is_the_end_of_the_stream(wire: Wire, driver: Recorder) -> None:
     await trio.aclose_forcefully(wire.peer)
     await idle()
     assert driver.chunks == [b""]
@@ -189,20 +189,20 @@ async def test_a_peer_that_breaks_off_is_the_end_of_the_stream(wire: Wire, drive
 # Raw sockets
 
 
-async def test_a_raw_socket_says_whether_everything_has_left(raw: Wire) -> None:
+async def test_raw_socket_returns_whether_everything_has_left(raw: Wire) -> None:
     assert raw.transport.send_nowait([b"little"])
     assert raw.transport.send_nowait([b"some", b"more"])
     assert not raw.transport.send_nowait([MUCH])
 
 
-async def test_a_full_raw_socket_is_read_all_the_same(raw: Wire, driver: Recorder) -> None:
+async def test_full_raw_socket_is_read_all_the_same(raw: Wire, driver: Recorder) -> None:
     raw.transport.send_nowait([MUCH])
     await raw.peer.send_all(b"request")
     await idle()
     assert driver.data == b"request"
 
 
-async def test_an_end_that_comes_while_paused_is_heard_afterwards(raw: Wire, driver: Recorder) -> None:
+async def test_end_that_comes_while_paused_is_received_afterwards(raw: Wire, driver: Recorder) -> None:
     raw.transport.pause_reading()
     await raw.peer.send_all(b"last words")
     await raw.peer.aclose()
@@ -213,7 +213,7 @@ async def test_an_end_that_comes_while_paused_is_heard_afterwards(raw: Wire, dri
     assert driver.chunks == [b"last words", b""]
 
 
-async def test_a_paused_socket_that_cannot_send_hears_that_the_peer_is_gone(raw: Wire, driver: Recorder) -> None:
+async def test_paused_socket_that_cannot_send_learns_that_the_peer_is_gone(raw: Wire, driver: Recorder) -> None:
     raw.transport.pause_reading()
     raw.transport.send_nowait([MUCH])
     await raw.peer.aclose()
@@ -224,7 +224,7 @@ async def test_a_paused_socket_that_cannot_send_hears_that_the_peer_is_gone(raw:
     assert driver.at_end
 
 
-async def test_an_ended_socket_does_not_spin(raw: Wire, driver: Recorder) -> None:
+async def test_ended_socket_does_not_spin(raw: Wire, driver: Recorder) -> None:
     await raw.peer.send_eof()
     await idle()
     raw.transport.pause_reading()
@@ -247,7 +247,7 @@ class Closer(Recorder):
         self.transport.close()
 
 
-async def test_a_driver_may_close_its_socket_from_any_call(nursery: trio.Nursery) -> None:
+async def test_driver_may_close_its_socket_from_any_call(nursery: trio.Nursery) -> None:
     poller = Poller()
     nursery.start_soon(poller.run)
     for speak in (True, False):
@@ -270,13 +270,13 @@ async def test_a_driver_may_close_its_socket_from_any_call(nursery: trio.Nursery
 # Streams
 
 
-async def test_a_stream_is_closed_with_its_transport(stream: Wire) -> None:
+async def test_stream_is_closed_with_its_transport(stream: Wire) -> None:
     stream.transport.close()
     await idle()
     assert await stream.peer.receive_some() == b""
 
 
-async def test_a_stream_is_closed_when_its_task_is_cancelled() -> None:
+async def test_stream_is_closed_when_its_task_is_cancelled() -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(StreamTransport(ours, "peer").run)
@@ -285,7 +285,7 @@ async def test_a_stream_is_closed_when_its_task_is_cancelled() -> None:
     assert await theirs.receive_some() == b""
 
 
-async def test_nothing_is_read_from_a_stream_before_its_driver_is_there(nursery: trio.Nursery) -> None:
+async def test_stream_is_not_read_before_its_driver_is_set(nursery: trio.Nursery) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     transport, driver = StreamTransport(ours, "peer"), Recorder()
     nursery.start_soon(transport.run)
@@ -296,7 +296,7 @@ async def test_nothing_is_read_from_a_stream_before_its_driver_is_there(nursery:
     assert driver.chunks == [b"early"]
 
 
-async def test_a_stream_without_a_half_close_stays_open_until_it_is_closed(
+async def test_stream_without_a_half_close_stays_open_until_it_is_closed(
     driver: Recorder, nursery: trio.Nursery
 ) -> None:
     (send, receive), (peer_send, peer_receive) = [trio.testing.memory_stream_one_way_pair() for _ in range(2)]
@@ -335,7 +335,7 @@ class OneEnd(trio.abc.Stream):
         await self.receive.aclose()
 
 
-async def test_progress_stands_still_while_nobody_reads(raw: Wire, driver: Recorder) -> None:
+async def test_progress_stands_still_while_the_peer_does_not_read(raw: Wire, driver: Recorder) -> None:
     raw.transport.start(driver)
     raw.transport.send_nowait([MUCH])
     await idle()

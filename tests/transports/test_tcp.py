@@ -22,7 +22,7 @@ async def close(listeners: list[trio.SocketListener]) -> None:
         await listener.aclose()
 
 
-async def test_a_name_is_all_its_addresses_on_one_port() -> None:
+async def test_name_is_all_its_addresses_on_one_port() -> None:
     listeners = await bind_tcp("localhost", 0)
     addresses = [address_of(listener) for listener in listeners]
     assert {host for host, _ in addresses} == addresses_of_localhost()
@@ -58,7 +58,7 @@ async def test_both_families_get_the_same_free_port() -> None:
     await close(listeners)
 
 
-async def test_an_address_is_itself_alone() -> None:
+async def test_address_is_itself_alone() -> None:
     listeners = await bind_tcp("127.0.0.1", 0)
     (address,) = [address_of(listener) for listener in listeners]
     assert address[0] == "127.0.0.1"
@@ -67,7 +67,7 @@ async def test_an_address_is_itself_alone() -> None:
 
 
 @pytest.mark.parametrize("host", ["::1", "::"])
-async def test_an_address_may_be_of_ipv6_and_its_peers_are_shown_in_brackets(host: str) -> None:
+async def test_address_may_be_of_ipv6_and_its_peers_are_shown_in_brackets(host: str) -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     (listener,) = await bind_tcp(host, 0)
@@ -89,7 +89,7 @@ def test_addresses_are_written_as_people_know_them(address: tuple[str, int] | st
     assert name_of(address) == shown
 
 
-async def test_a_port_in_use_says_what_to_do() -> None:
+async def test_error_for_a_port_in_use_names_the_remedy() -> None:
     listeners = await bind_tcp("127.0.0.1", 0)
     port = address_of(listeners[0])[1]
     with pytest.raises(ConfigError) as error:
@@ -101,26 +101,26 @@ async def test_a_port_in_use_says_what_to_do() -> None:
     await close(listeners)
 
 
-async def test_a_host_that_is_not_of_this_machine_says_so() -> None:
+async def test_host_of_another_machine_is_an_error() -> None:
     with pytest.raises(
         ConfigError, match=r"cannot listen on 192\.0\.2\.1 port 0: .*; check the host name and the port"
     ):
         await bind_tcp("192.0.2.1", 0)
 
 
-async def test_a_name_that_leads_nowhere_says_so() -> None:
+async def test_unknown_host_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"cannot listen on no\.such\.host\.invalid port 5672"):
         await bind_tcp("no.such.host.invalid", 5672)
 
 
-def test_a_port_that_needs_rights_says_which_do_not() -> None:
+def test_error_for_a_port_that_needs_rights_names_those_that_do_not() -> None:
     denied = PermissionError(errno.EACCES, "Permission denied")
     assert _advice("localhost", 80, denied) == (
         "localhost port 80 is not allowed for this user; choose a port above 1023"
     )
 
 
-async def test_an_accepted_stream_becomes_a_plain_socket_with_the_peers_name() -> None:
+async def test_accepted_stream_becomes_a_plain_socket_with_the_peers_name() -> None:
     listeners = await bind_tcp("127.0.0.1", 0)
     client = await trio.open_tcp_stream(*address_of(listeners[0]))
     poller = Poller()
@@ -134,7 +134,7 @@ async def test_an_accepted_stream_becomes_a_plain_socket_with_the_peers_name() -
     poller.close()
 
 
-async def test_a_unix_socket_is_a_local_peer() -> None:
+async def test_unix_socket_is_a_local_peer() -> None:
     ours, theirs = socket.socketpair()
     poller = Poller()
     accepted = accept_raw(trio.SocketStream(trio.socket.from_stdlib_socket(ours)), poller)
@@ -144,7 +144,7 @@ async def test_a_unix_socket_is_a_local_peer() -> None:
     poller.close()
 
 
-async def test_a_client_that_is_gone_already_is_closed_and_reported() -> None:
+async def test_client_that_is_gone_already_is_closed_and_reported() -> None:
     listeners = await bind_tcp("127.0.0.1", 0)
     with socket.create_connection(address_of(listeners[0])) as hasty:
         hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

@@ -1,4 +1,4 @@
-"""TLS on raw sockets: what goes in comes out, handshakes that fail say why, and goodbyes are said."""
+"""TLS on raw sockets: data in both directions, failed handshakes and their reasons, and ends."""
 
 import socket
 import ssl
@@ -123,7 +123,7 @@ async def dial(watched: Poller) -> AsyncIterator[Dial]:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_octets_pass_both_ways_and_both_say_goodbye(files: Files, dial: Dial, version: ssl.TLSVersion) -> None:
+async def test_data_passes_both_ways_and_both_ends_close(files: Files, dial: Dial, version: ssl.TLSVersion) -> None:
     server, client = await dial(files.tls(), client_context(maximum_version=version))
     with trio.fail_after(10):
         await client.send_all(b"hello")
@@ -160,7 +160,7 @@ async def test_much_passes_in_order_however_slowly_it_is_read(files: Files, dial
     server.transport.close()
 
 
-async def test_what_is_paused_waits(files: Files, dial: Dial) -> None:
+async def test_paused_data_waits(files: Files, dial: Dial) -> None:
     server, client = await dial(files.tls())
     with trio.fail_after(10):
         await client.do_handshake()
@@ -178,7 +178,7 @@ async def test_what_is_paused_waits(files: Files, dial: Dial) -> None:
     server.transport.close()
 
 
-async def test_words_that_come_with_the_last_of_the_handshake_are_heard(files: Files, dial: Dial) -> None:
+async def test_data_that_comes_with_the_end_of_the_handshake_is_received(files: Files, dial: Dial) -> None:
     server, client = await dial(files.tls())
     with trio.fail_after(10):
         server.transport.pause_reading()
@@ -191,7 +191,7 @@ async def test_words_that_come_with_the_last_of_the_handshake_are_heard(files: F
     server.transport.close()
 
 
-async def test_a_client_that_is_no_friend_of_our_authority_hears_nothing(files: Files, dial: Dial) -> None:
+async def test_client_that_does_not_trust_our_authority_gets_no_data(files: Files, dial: Dial) -> None:
     server, client = await dial(files.tls(), ssl.create_default_context())
     with trio.fail_after(10):
         with pytest.raises(trio.BrokenResourceError):
@@ -203,7 +203,7 @@ async def test_a_client_that_is_no_friend_of_our_authority_hears_nothing(files: 
 
 
 @pytest.mark.parametrize("words", [b"AMQP\0\0\x09\x01", b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01\x00\x05hello"])
-async def test_who_does_not_speak_tls_fails_once(files: Files, watched: Poller, words: bytes) -> None:
+async def test_client_without_tls_fails_once(files: Files, watched: Poller, words: bytes) -> None:
     ours, theirs = socket.socketpair()
     server = Server(ours, watched, files.tls())
     theirs.sendall(words)
@@ -217,7 +217,7 @@ async def test_who_does_not_speak_tls_fails_once(files: Files, watched: Poller, 
     theirs.close()
 
 
-async def test_who_goes_without_a_word_is_no_failure_with_a_reason(files: Files, watched: Poller) -> None:
+async def test_client_that_leaves_in_the_handshake_fails_without_a_reason(files: Files, watched: Poller) -> None:
     ours, theirs = socket.socketpair()
     server = Server(ours, watched, files.tls())
     theirs.close()
@@ -227,7 +227,7 @@ async def test_who_goes_without_a_word_is_no_failure_with_a_reason(files: Files,
     server.transport.close()
 
 
-async def test_octets_that_nobody_encrypted_end_the_stream(files: Files, dial: Dial) -> None:
+async def test_plain_data_ends_the_stream(files: Files, dial: Dial) -> None:
     server, client = await dial(files.tls())
     with trio.fail_after(10):
         await client.do_handshake()
@@ -237,7 +237,7 @@ async def test_octets_that_nobody_encrypted_end_the_stream(files: Files, dial: D
         assert server.driver.data == b""
         assert server.transport.send_nowait((b"",))
     server.transport.close()
-    assert server.transport.send_nowait((b"x",))  # to nobody
+    assert server.transport.send_nowait((b"x",))
 
 
 async def test_old_versions_are_refused(files: Files, dial: Dial) -> None:
@@ -269,7 +269,7 @@ def with_certificate(certificate: trustme.LeafCert) -> ssl.SSLContext:
     return context
 
 
-async def test_a_clients_certificate_says_who_it_is(files: Files, dial: Dial) -> None:
+async def test_clients_certificate_has_its_name(files: Files, dial: Dial) -> None:
     ada = AUTHORITY.issue_cert("ada.example.org", common_name="ada")
     server, client = await dial(files.tls(client_ca=files.authority), with_certificate(ada))
     with trio.fail_after(10):
@@ -291,7 +291,7 @@ async def test_without_a_certificate_there_is_no_name(files: Files, dial: Dial) 
 
 
 @pytest.mark.parametrize("stranger", [False, True])
-async def test_where_a_certificate_is_required_nobody_comes_without(files: Files, dial: Dial, stranger: bool) -> None:
+async def test_required_certificate_is_required(files: Files, dial: Dial, stranger: bool) -> None:
     context = with_certificate(trustme.CA().issue_cert("ada", common_name="ada")) if stranger else client_context()
     tls = files.tls(client_ca=files.authority, require_client_certificate=True)
     server, client = await dial(tls, context)
@@ -308,27 +308,27 @@ async def test_where_a_certificate_is_required_nobody_comes_without(files: Files
 
 
 @pytest.mark.parametrize("missing", ["certificate", "key", "client_ca"])
-def test_a_file_that_cannot_be_read_is_named(files: Files, tmp_path: Path, missing: str) -> None:
+def test_file_that_cannot_be_read_is_named(files: Files, tmp_path: Path, missing: str) -> None:
     paths = {"certificate": files.certificate, "key": files.key, "client_ca": files.authority}
     with pytest.raises(ConfigError, match=r"tls: cannot read .*/nowhere.pem: No such file"):
         make_context(TLS(**{**paths, missing: str(tmp_path / "nowhere.pem")}))
 
 
-def test_what_is_no_certificate_says_so(files: Files) -> None:
+def test_file_that_is_no_certificate_is_refused(files: Files) -> None:
     with pytest.raises(ConfigError, match="it takes PEM, a key that is not encrypted"):
         make_context(TLS(files.key, files.certificate))
     with pytest.raises(ConfigError, match="it takes PEM"):
         make_context(TLS(files.certificate, files.key, client_ca=files.key))
 
 
-def test_a_key_of_another_certificate_says_so(files: Files, tmp_path: Path) -> None:
+def test_key_of_another_certificate_is_an_error(files: Files, tmp_path: Path) -> None:
     other = tmp_path / "other.pem"
     AUTHORITY.issue_cert("localhost").private_key_pem.write_to_path(other)
     with pytest.raises(ConfigError, match="key values mismatch"):
         make_context(TLS(files.certificate, str(other)))
 
 
-def test_an_encrypted_key_is_refused_and_nobody_is_asked(files: Files, tmp_path: Path) -> None:
+def test_encrypted_key_is_refused_without_asking_for_its_password(files: Files, tmp_path: Path) -> None:
     from cryptography.hazmat.primitives import serialization
 
     key = serialization.load_pem_private_key(SERVER.private_key_pem.bytes(), None)
@@ -339,7 +339,7 @@ def test_an_encrypted_key_is_refused_and_nobody_is_asked(files: Files, tmp_path:
         make_context(TLS(files.certificate, str(path)))
 
 
-def test_to_require_certificates_of_nobody_makes_no_sense(files: Files) -> None:
+def test_required_certificates_need_an_authority(files: Files) -> None:
     with pytest.raises(ValueError, match="require_client_certificate needs client_ca"):
         files.tls(require_client_certificate=True)
 

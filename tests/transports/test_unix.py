@@ -21,7 +21,7 @@ def exists(path: str) -> bool:
     return os.path.lexists(path)
 
 
-async def test_a_peer_is_local_and_the_address_is_the_path(path: str) -> None:
+async def test_peer_is_local_and_the_address_is_the_path(path: str) -> None:
     listener = bind_unix(path)
     assert address_of(listener) == path
     client = await trio.open_unix_socket(path)
@@ -48,7 +48,7 @@ async def test_the_file_is_gone_when_listening_ends(path: str) -> None:
     close_listener(bind_unix(path))
 
 
-async def test_a_file_that_is_gone_already_is_no_trouble(path: str) -> None:
+async def test_file_that_is_gone_already_is_no_trouble(path: str) -> None:
     listener = bind_unix(path)
     os.unlink(path)
     close_listener(listener)
@@ -56,13 +56,13 @@ async def test_a_file_that_is_gone_already_is_no_trouble(path: str) -> None:
     close_listener(listener)
 
 
-async def test_a_tcp_listener_is_closed_in_the_same_way() -> None:
+async def test_tcp_listener_is_closed_in_the_same_way() -> None:
     (listener,) = await bind_tcp("127.0.0.1", 0)
     close_listener(listener)
     assert listener.socket.fileno() == -1
 
 
-async def test_a_socket_at_which_nobody_answers_is_taken_over(path: str) -> None:
+async def test_socket_file_without_a_listener_is_replaced(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(path)
         stale.listen()
@@ -73,7 +73,7 @@ async def test_a_socket_at_which_nobody_answers_is_taken_over(path: str) -> None
 
 
 @pytest.mark.parametrize("waiting", [0, 3])
-async def test_a_socket_at_which_somebody_answers_is_left_alone(path: str, waiting: int) -> None:
+async def test_socket_file_with_a_listener_is_left_alone(path: str, waiting: int) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(path)
         other.listen(0)
@@ -89,7 +89,7 @@ async def test_a_socket_at_which_somebody_answers_is_left_alone(path: str, waiti
 
 
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to("nowhere")])
-async def test_what_is_no_socket_is_left_alone(path: str, make: object) -> None:
+async def test_file_that_is_no_socket_is_left_alone(path: str, make: object) -> None:
     assert callable(make)
     make(Path(path))
     with pytest.raises(ConfigError, match="exists and is no socket; remove it if it is not needed"):
@@ -105,18 +105,18 @@ async def test_what_is_no_socket_is_left_alone(path: str, make: object) -> None:
         ("/dev/null/broker.sock", "choose another path"),
     ],
 )
-async def test_a_path_that_cannot_be_had_says_what_to_do(tmp_path: Path, broken: str, advice: str) -> None:
+async def test_error_for_an_unusable_path_names_the_remedy(tmp_path: Path, broken: str, advice: str) -> None:
     with pytest.raises(ConfigError, match=advice):
         bind_unix(str(tmp_path / broken))
 
 
 @pytest.mark.parametrize("path", ["", "\0hidden", "a\0b"])
-async def test_a_path_that_is_none_is_refused(path: str) -> None:
+async def test_path_that_is_none_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match="is no path for a Unix socket"):
         bind_unix(path)
 
 
-async def test_a_directory_of_somebody_else_is_named_as_the_trouble(tmp_path: Path) -> None:
+async def test_directory_of_another_user_is_named_as_the_reason(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may write everywhere")
     os.chmod(tmp_path, 0o500)

@@ -20,14 +20,14 @@ answers in place.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
 from triomq.actors.answers import Asked, answer_error
-from triomq.actors.messages import Message
+from triomq.actors.messages import Message, Request
 from triomq.actors.status import BUSY, DRAINING, IDLE, OWN_TIME, QUEUED, RETURNED, STARTING, WAITING, Move
-from triomq.actors.turn import BODY
+from triomq.actors.turn import BODY, HANDLER
 from triomq.errors import ActorStopped, Refused
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from triomq.actors.turn import Turn
 
 Item = Message | Asked
+R = TypeVar("R")
 
 
 class Handling:
@@ -79,7 +80,97 @@ class Handling:
         """Change the status as the table says, which may be not at all."""
         self._status = event.get(self._status, self._status)
 
-    # in a turn
+    # telling and asking in a turn
+
+    def tell_nowait(self, message: Message) -> None:
+        """Tell without waiting.
+
+        In a turn with no handler on the stack an idle actor in place has handled the message when this returns. Its
+        crash is its supervisor's business, never the teller's. A message to an actor that has stopped goes to the
+        dead letters.
+
+        Raises:
+            TypeError: the actor has no handler for it.
+            trio.WouldBlock: the mailbox is full and its overflow policy is to wait.
+            MailboxFull: the mailbox is full and its overflow policy is to reject.
+        """
+        turn = self.turn
+        if not self._status and turn.phase == BODY:
+            handler = self._plain.get(type(message))
+            if handler is not None:
+                self._status = BUSY
+                turn.phase = HANDLER
+                try:
+                    handler(self.actor, message)
+                    self.handled += 1
+                except BaseException as error:
+                    self._failed(message, error)
+                turn.phase = BODY
+                if self._status == BUSY:
+                    self._status = IDLE
+                else:
+                    self._left_stack()
+                if not self._touched:
+                    self._touched = True
+                    turn.touched.append(self)
+                if turn.ready:
+                    turn.drain()
+                return
+        self._tell_otherwise(message)
+
+    def ask_nowait(self, request: Request[R]) -> R:
+        """Ask an actor that answers in place, and return the answer at once.
+
+        Only downwards (parent to child, user to used): one whose handler is on the stack cannot answer. A request that
+        crashes its actor is not tried again, for the asker does not wait.
+
+        Raises:
+            trio.WouldBlock: it is busy, has messages waiting, or is being restarted.
+            ActorStopped: it has stopped for good.
+            HandlerFailed: the handler crashed; ``__cause__`` is its exception.
+            Refused: the handler refuses.
+            TypeError: there is no plain handler for the request, or the class does not answer in place.
+        """
+        turn = self.turn
+        handler = self._plain.get(type(request))
+        if self._status or handler is None:
+            raise self._cannot_answer(request)
+        place = turn.phase
+        if not place:
+            return turn.run(self.ask_nowait, request)
+        self._status = BUSY
+        turn.phase = HANDLER
+        failure: BaseException | None = None
+        try:
+            answer = handler(self.actor, request)
+            self.handled += 1
+        except BaseException as error:
+            failure = self._answer_failed(request, error)
+        turn.phase = place
+        if self._status == BUSY:
+            self._status = IDLE
+        else:
+            self._left_stack()
+        if not self._touched:
+            self._touched = True
+            turn.touched.append(self)
+        if place == BODY and turn.ready:
+            turn.drain()
+        if failure is not None:
+            raise failure
+        return answer  # type: ignore[return-value]  # the handler table has compared the annotations
+
+    def touch(self) -> None:
+        """Run ``after_batch`` at the end of this turn, or of a new one."""
+        if not self._touched:
+            self._touched = True
+            self.turn.touched.append(self)
+        if not self.turn.phase:
+            self.turn.run(int)  # a turn with an empty body: ends by running what is touched
+
+    def _tell_otherwise(self, message: Message) -> None:
+        """Tell a message that cannot be handled on the spot."""
+        raise NotImplementedError
 
     def _ask_in_turn(self, asked: Asked) -> None:
         """Add a request in the body of a turn; an idle actor has answered when this returns."""

@@ -42,18 +42,15 @@ from triomq.actors.handling import Handling, Item
 from triomq.actors.messages import Down, Message, Ping, Request
 from triomq.actors.running import call_unprotected
 from triomq.actors.status import (
-    BUSY,
     CRASHED,
     DRAINING,
     HALTED,
     HALTING,
-    IDLE,
     LAUNCHED,
     STATES,
     STOPPED,
     State,
 )
-from triomq.actors.turn import BODY, HANDLER
 
 if TYPE_CHECKING:
     from triomq.actors.actor import Actor, InPlaceActor
@@ -139,42 +136,6 @@ class Ref(Handling):
 
     # telling and asking
 
-    def tell_nowait(self, message: Message) -> None:
-        """Tell without waiting.
-
-        In a turn with no handler on the stack an idle actor in place has handled the message when this returns. Its
-        crash is its supervisor's business, never the teller's. A message to an actor that has stopped goes to the
-        dead letters.
-
-        Raises:
-            TypeError: the actor has no handler for it.
-            trio.WouldBlock: the mailbox is full and its overflow policy is to wait.
-            MailboxFull: the mailbox is full and its overflow policy is to reject.
-        """
-        turn = self.turn
-        if not self._status and turn.phase == BODY:
-            handler = self._plain.get(type(message))
-            if handler is not None:
-                self._status = BUSY
-                turn.phase = HANDLER
-                try:
-                    handler(self.actor, message)
-                    self.handled += 1
-                except BaseException as error:
-                    self._failed(message, error)
-                turn.phase = BODY
-                if self._status == BUSY:
-                    self._status = IDLE
-                else:
-                    self._left_stack()
-                if not self._touched:
-                    self._touched = True
-                    turn.touched.append(self)
-                if turn.ready:
-                    turn.drain()
-                return
-        self._tell_otherwise(message)
-
     async def tell(self, message: Message) -> None:
         """Tell, waiting for room in the mailbox where its overflow policy is to wait.
 
@@ -200,48 +161,6 @@ class Ref(Handling):
         """
         raise NotImplementedError
 
-    def ask_nowait(self, request: Request[R]) -> R:
-        """Ask an actor that answers in place, and return the answer at once.
-
-        Only downwards (parent to child, user to used): one whose handler is on the stack cannot answer. A request that
-        crashes its actor is not tried again, for the asker does not wait.
-
-        Raises:
-            trio.WouldBlock: it is busy, has messages waiting, or is being restarted.
-            ActorStopped: it has stopped for good.
-            HandlerFailed: the handler crashed; ``__cause__`` is its exception.
-            Refused: the handler refuses.
-            TypeError: there is no plain handler for the request, or the class does not answer in place.
-        """
-        turn = self.turn
-        handler = self._plain.get(type(request))
-        if self._status or handler is None:
-            raise self._cannot_answer(request)
-        place = turn.phase
-        if not place:
-            return turn.run(self.ask_nowait, request)
-        self._status = BUSY
-        turn.phase = HANDLER
-        failure: BaseException | None = None
-        try:
-            answer = handler(self.actor, request)
-            self.handled += 1
-        except BaseException as error:
-            failure = self._answer_failed(request, error)
-        turn.phase = place
-        if self._status == BUSY:
-            self._status = IDLE
-        else:
-            self._left_stack()
-        if not self._touched:
-            self._touched = True
-            turn.touched.append(self)
-        if place == BODY and turn.ready:
-            turn.drain()
-        if failure is not None:
-            raise failure
-        return answer  # type: ignore[return-value]  # the handler table has compared the annotations
-
     async def wait_running(self) -> None:
         """Wait until a message would be handled: at once when it runs, else when it has been restarted.
 
@@ -249,14 +168,6 @@ class Ref(Handling):
             ActorStopped: it has stopped for good, or does so first.
         """
         await self.ask(Ping())
-
-    def touch(self) -> None:
-        """Run ``after_batch`` at the end of this turn, or of a new one."""
-        if not self._touched:
-            self._touched = True
-            self.turn.touched.append(self)
-        if not self.turn.phase:
-            self.turn.run(int)  # a turn with an empty body: ends by running what is touched
 
     # watching
 
@@ -281,10 +192,6 @@ class Ref(Handling):
         """Stop watching; a ``Down`` that is on its way still arrives."""
         if self._watchers is not None:
             self._watchers.pop(watcher, None)
-
-    def _tell_otherwise(self, message: Message) -> None:
-        """Tell a message that cannot be handled on the spot."""
-        raise NotImplementedError
 
     def _tell_surely(self, message: Message) -> None:
         """Tell a message that must not be lost for want of room."""

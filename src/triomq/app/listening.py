@@ -110,7 +110,7 @@ def require_loopback(hosts: Iterable[str]) -> None:
     for host in hosts:
         if not _is_loopback(host):
             raise ConfigError(
-                f"host {host!r} is open to other machines, where everybody knows the password of the user guest; "
+                f"host {host!r} is open to other machines, and the default user guest has a well-known password; "
                 "configure users, as open_broker(users={name: password}) or as a table [users.NAME] in the file, "
                 "or listen on localhost"
             )

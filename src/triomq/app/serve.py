@@ -49,7 +49,7 @@ async def serve(
         reload: Called at SIGHUP for the configuration as it is then; without it SIGHUP changes nothing.
 
     Returns:
-        The exit code for the process: 0 after a drain, 128 plus the signal's number when cut.
+        The exit code for the process, which is 0 after a drain and 128 plus the signal's number when cut.
 
     Raises:
         ConfigError: An address cannot be used, or a password or definitions cannot be read.
@@ -161,7 +161,7 @@ def _log_storage(broker: Broker, config: Config) -> None:
         "queues": len(queues),
         "messages": sum(queue.statistics().ready for queue in queues),
     }
-    _log.info("what is durable is kept on disk", extra={"fields": found})
+    _log.info("durable queues and messages are on disk", extra={"fields": found})
     for name in broker.recovered_domains:
         if name not in broker.domains:
             _log.warning("domain is on disk and not configured; it stays there", extra={"fields": {"domain": name}})

@@ -12,8 +12,6 @@ from triomq.errors import (
     Unroutable,
 )
 
-__all__ = ["error_of"]
-
 _ERRORS: dict[int, type[TriomqError]] = {
     311: LimitExceeded,
     312: Unroutable,

@@ -57,7 +57,17 @@ from triomq.core.routing.sink import SinkState
 from triomq.core.topology.directory import Directory, Route
 from triomq.core.topology.domain import Domain
 from triomq.core.topology.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
-from triomq.core.topology.observer import Action, Changed, ChangeKind, Observers
+from triomq.core.topology.observer import (
+    Action,
+    Changed,
+    ChangeKind,
+    DeadLettered,
+    Expired,
+    HandedOut,
+    Observers,
+    Published,
+    Settled,
+)
 from triomq.core.topology.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.core.topology.policy import AppliesTo, Policies, Policy, PolicyChange, PolicyOptions
 from triomq.core.topology.quotas import Quotas, UserLimitReached
@@ -112,6 +122,7 @@ __all__ = [
     "Condition",
     "Confirmed",
     "Confirms",
+    "DeadLettered",
     "DeclareQueue",
     "DeclareSink",
     "DeleteQueue",
@@ -123,6 +134,7 @@ __all__ = [
     "Enlist",
     "Entry",
     "Expecting",
+    "Expired",
     "Feed",
     "FeedClosed",
     "Fits",
@@ -131,6 +143,7 @@ __all__ = [
     "ForeignResource",
     "ForgetOrigin",
     "Get",
+    "HandedOut",
     "Head",
     "HeaderValue",
     "InExclusiveUse",
@@ -163,6 +176,7 @@ __all__ = [
     "Process",
     "Properties",
     "Publish",
+    "Published",
     "Publisher",
     "PublishingPaused",
     "Purge",
@@ -184,6 +198,7 @@ __all__ = [
     "Session",
     "SetPolicies",
     "Settle",
+    "Settled",
     "Settler",
     "SingleReceipt",
     "SinkBroken",

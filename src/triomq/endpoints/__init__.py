@@ -13,7 +13,7 @@ from triomq.endpoints.base.stream_client import StreamClient
 from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.base.unfinished import Unfinished
 from triomq.endpoints.content import from_amqp, to_amqp
-from triomq.endpoints.dmp.protocol import DMP
+from triomq.endpoints.dmp.connection import DMP
 from triomq.endpoints.federation.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
 from triomq.endpoints.registry import (
     DEFAULT_DIRECT,

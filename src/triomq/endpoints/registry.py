@@ -19,7 +19,7 @@ import msgspec
 from triomq.endpoints.amqp.endpoint import AMQP
 from triomq.endpoints.base.endpoint_config import EndpointConfig
 from triomq.endpoints.direct import DirectProtocol
-from triomq.endpoints.dmp.protocol import DMP
+from triomq.endpoints.dmp.connection import DMP
 from triomq.errors import ConfigError
 
 GROUP: Final = "triomq.endpoints"

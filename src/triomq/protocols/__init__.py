@@ -3,7 +3,7 @@
 Each protocol is a package of its own in here, with a front door of its own.
 """
 
-from triomq.protocols.engine import Engine
+from triomq.protocols.engine import Engine, Outgoing
 from triomq.protocols.fields import FieldValue, Table, Timestamp, Typed, decode_table, encode_table
 from triomq.protocols.properties import (
     NO_PROPERTIES,
@@ -18,6 +18,7 @@ __all__ = [
     "BasicProperties",
     "Engine",
     "FieldValue",
+    "Outgoing",
     "Table",
     "Timestamp",
     "Typed",

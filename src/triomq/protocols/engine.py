@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 Event_co = TypeVar("Event_co", covariant=True)
 
 
-class Outbox(Protocol):
+class Outgoing(Protocol):
     """What an engine has to be written, by numbers that a driver looks at several times a turn: no calls.
 
     Meant as plain attributes; properties fit as well.
@@ -40,10 +40,10 @@ class Engine(Protocol[Event_co]):
     """
 
     reading_paused: bool
-    """Set by a driver that reads nothing at present: the peer's silence is not held against it then."""
+    """Whether the driver, which sets it, reads nothing at present, so that the peer's silence is not its fault."""
 
     @property
-    def outbox(self) -> Outbox:
+    def outbox(self) -> Outgoing:
         """What waits to be written; the same object as long as the engine lives."""
         ...
 

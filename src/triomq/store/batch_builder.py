@@ -41,13 +41,10 @@ _SEGMENT = 1 << 18
 
 class _Run(msgspec.Struct, gc=False):
     first: int
+    stop: int
     head: bytes
     contents: Sequence[bytes]
     size: int
-
-    @property
-    def stop(self) -> int:
-        return self.first + len(self.contents)
 
     def is_within(self, ranges: Sequence[Range]) -> bool:
         """Return whether one of the ranges has all of the run; ranges are sorted and do not touch each other."""
@@ -61,17 +58,6 @@ class _Segment(msgspec.Struct):
     queue: int
     runs: list[_Run]
     content_size: int
-
-    @property
-    def first(self) -> int:
-        return self.runs[0].first
-
-    @property
-    def stop(self) -> int:
-        return self.runs[-1].stop
-
-    def spans(self, each: Range) -> bool:
-        return self.first <= each[0] and each[0] + each[1] <= self.stop
 
     def finish(self, ranges: Sequence[Range]) -> MessagesAppended | None:
         """Return the operation that appends the runs that are not settled; None if all are.
@@ -112,7 +98,7 @@ class BatchBuilder:
 
     def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int) -> None:
         """Add messages with ids in a row, above all of the queue so far; ``contents`` must not change any more."""
-        run = _Run(first, head, contents, size)
+        run = _Run(first, first + len(contents), head, contents, size)
         content_size = sum(map(len, contents))
         self.size += content_size
         segment = self._open.get(queue)
@@ -178,8 +164,9 @@ class BatchBuilder:
                 operations.append(append)
         operations += [MessagesDelivered(queue, level, up_to) for (queue, level), up_to in self._delivered.items()]
         for segment in segments:
-            if segment.queue in settled:
-                settled[segment.queue] = [each for each in settled[segment.queue] if not segment.spans(each)]
+            if ranges := settled.get(segment.queue):
+                first, stop = segment.runs[0].first, segment.runs[-1].stop
+                settled[segment.queue] = [each for each in ranges if each[0] < first or each[0] + each[1] > stop]
         operations += [MessagesSettled(queue, ranges) for queue, ranges in settled.items() if ranges]
         return OperationBatch(number, operations)
 

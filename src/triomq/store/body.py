@@ -72,6 +72,14 @@ def checksum(body: bytes, queue: int, number: int, count: int) -> int:
     return crc32(body, crc32(_KEY.pack(queue, number, count)))
 
 
-def is_whole(body: object, expected: object, queue: int, number: int, count: int) -> bool:
-    """Return whether a body is what was written; in stores of the first version the checksum covered the body alone."""
-    return isinstance(body, bytes) and expected in (checksum(body, queue, number, count), crc32(body))
+def is_whole(body: object, expected: object, *key: object) -> bool:
+    """Return whether a body is what was written; in stores of the first version the checksum covered the body alone.
+
+    Args:
+        body: As it was read.
+        expected: The checksum that was read with it.
+        key: The queue's number, the first id or number, and the count, as of ``checksum``; any values, if damaged.
+    """
+    if not isinstance(body, bytes) or not all(isinstance(each, int) and each >= 0 for each in key):
+        return False
+    return expected in (crc32(body, crc32(_KEY.pack(*key))), crc32(body))

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -15,11 +16,13 @@ from triomq.store.examining import examine
 from triomq.store.faults import fault_of, faults_named
 from triomq.store.recovered import QueueFound, RecordFound
 from triomq.store.schema import APPLICATION, VERSION
+from triomq.store.segments import is_sane
 
 _MOST = 100
 """Complaints that are listed; more of them would not change what to do."""
 
 
+_Row = tuple[int, int, int]  # queue, first id, count
 _QUEUES = """
     SELECT queue, key,
         (SELECT coalesce(sum(unsettled), 0) FROM segment WHERE segment.queue = queue.queue),
@@ -145,15 +148,18 @@ def _report(
     try:
         found = connection.execute(f"PRAGMA integrity_check({_MOST})").fetchall()
         complaints += [text for (text,) in found if text != "ok"]
-        (committed,) = connection.execute("SELECT committed FROM progress").fetchone()
+        row = connection.execute("SELECT committed FROM progress").fetchone()
+        committed = row[0] if row is not None and isinstance(row[0], int) else 0
+        rows = _rows(connection, complaints)
         counts = dict(connection.execute("SELECT queue, sum(unsettled) FROM segment GROUP BY queue").fetchall())
-        gaps = list(_gaps(connection))
+        gaps = list(_gaps(rows))
         missing = _missing(connection, counts)
         complaints += [
             f"queue {queue}: {count} messages are neither there nor settled" for queue, count in missing.items()
         ]
         complaints += _undecodable(connection, decode)
         complaints += _strays(connection)
+        complaints += _overlaps(rows)
         complaints += _bodies(connection)
         queues = [QueueReport(*row) for row in connection.execute(_QUEUES)]
     except sqlite3.DatabaseError as error:
@@ -173,12 +179,30 @@ def _undecodable(connection: sqlite3.Connection, decode: Callable[[RecordFound |
             yield str(error)
 
 
-def _gaps(connection: sqlite3.Connection) -> Iterator[Gap]:
-    before, stop = 0, 0
-    for queue, first, count in connection.execute("SELECT queue, first, count FROM segment ORDER BY queue, first"):
-        if queue == before and first > stop:
-            yield Gap(queue, stop, first - stop)
-        before, stop = queue, first + count
+def _rows(connection: sqlite3.Connection, complaints: list[str]) -> list[_Row]:
+    """Return the rows of segments, and complain of those whose values do not fit together: nothing else covers them."""
+    found: list[_Row] = []
+    query = "SELECT first, count, unsettled, size, settled, body, queue FROM segment ORDER BY queue, first"
+    for *row, queue in connection.execute(query):
+        first, count, unsettled, _, settled, _ = row
+        if is_sane(tuple(row)):
+            found.append((queue, first, count))
+            if count - int.from_bytes(settled, "little").bit_count() == unsettled:
+                continue
+        complaints.append(f"queue {queue}: the record of the segment from id {first} on is not what was written")
+    return found
+
+
+def _gaps(rows: list[_Row]) -> Iterator[Gap]:
+    for (before, start, count), (queue, first, _) in pairwise(rows):
+        if queue == before and first > start + count:
+            yield Gap(queue, start + count, first - start - count)
+
+
+def _overlaps(rows: list[_Row]) -> Iterator[str]:
+    for (before, start, count), (queue, first, _) in pairwise(rows):
+        if queue == before and first < start + count:
+            yield f"queue {queue}: the segment from id {first} on overlaps the one before"
 
 
 def _missing(connection: sqlite3.Connection, counts: dict[int, int]) -> dict[int, int]:
@@ -189,7 +213,7 @@ def _missing(connection: sqlite3.Connection, counts: dict[int, int]) -> dict[int
 
 
 def _strays(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield rows of queues that do not exist, and segments that overlap or have ids that were never given out."""
+    """Yield rows of queues that do not exist, and segments with ids that were never given out."""
     for table in ("segment", "delayed", "delivered", "attempts"):
         for (queue,) in connection.execute(
             f"SELECT DISTINCT queue FROM {table} WHERE queue NOT IN (SELECT queue FROM queue)"
@@ -199,11 +223,6 @@ def _strays(connection: sqlite3.Connection) -> Iterator[str]:
         "SELECT segment.queue, first FROM segment JOIN queue USING (queue) WHERE first + count > next_id"
     ):
         yield f"queue {queue}: the segment from id {first} on has ids that were never given out"
-    before, stop = 0, 0
-    for queue, first, count in connection.execute("SELECT queue, first, count FROM segment ORDER BY queue, first"):
-        if queue == before and first < stop:
-            yield f"queue {queue}: the segment from id {first} on overlaps the one before"
-        before, stop = queue, first + count
 
 
 def _bodies(connection: sqlite3.Connection) -> Iterator[str]:

@@ -15,6 +15,7 @@ import fcntl
 import os
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -72,8 +73,9 @@ class DirectoryLock:
         until = time.monotonic() + patience
         for file in self._files:
             self._lock(file, path, patience, until)
-        os.ftruncate(self._files[0], 0)
-        os.pwrite(self._files[0], str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # a full disk: the number is only for the text of an error
+            os.ftruncate(self._files[0], 0)
+            os.pwrite(self._files[0], str(os.getpid()).encode(), 0)
 
     def _lock(self, file: int, path: Path, patience: float, until: float) -> None:
         while True:

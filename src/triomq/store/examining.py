@@ -20,7 +20,7 @@ import msgspec
 
 from triomq.errors import StoreCorrupt
 from triomq.store.connecting import DATABASE, MARK, PAGE_SIZE, connect_alone, connect_reader
-from triomq.store.faults import faults_named
+from triomq.store.faults import corrupt, faults_named
 from triomq.store.mark import read_mark
 from triomq.store.schema import require_known
 from triomq.store.wal import WriteAheadLog, accepted_frames, read_log
@@ -92,7 +92,7 @@ class _Examination:
             return Examined([])
         with faults_named(self.database), closing(connect_reader(self.database)) as connection:
             require_known(connection, self.database)
-            identity, committed = _progress(connection)
+            identity, committed = _progress(connection, self.database)
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # reading creates the log's index
             accepted = accepted_frames(self.index)
@@ -102,8 +102,8 @@ class _Examination:
 
     def _identity_without_log(self) -> bytes | None:
         """Return the identity of the database without its log, if it can be read: a checkpoint may be unfinished."""
-        with suppress(sqlite3.Error), closing(connect_alone(self.database)) as connection:
-            return _progress(connection)[0]
+        with suppress(sqlite3.Error, StoreCorrupt), closing(connect_alone(self.database)) as connection:
+            return _progress(connection, self.database)[0]
         return None
 
     def _require_no_store(self) -> None:
@@ -141,16 +141,16 @@ class _Examination:
         return StoreCorrupt((text + _RESTORED).format(**names, **values))
 
 
-def _progress(connection: sqlite3.Connection) -> tuple[bytes | None, int]:
+def _progress(connection: sqlite3.Connection, database: Path) -> tuple[bytes | None, int]:
     """Return a store's identity, empty in its first version, and its last batch; None if there are no tables yet."""
     columns = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info('progress')")}
     if not columns:
         return None, 0
     identity = "identity" if "identity" in columns else "x''"
     row = connection.execute(f"SELECT {identity}, committed FROM progress").fetchone()
-    if row is None:
-        raise sqlite3.DatabaseError("the number of the last batch is missing")
-    return bytes(row[0]), int(row[1])
+    if row is None or not isinstance(row[0], bytes) or not isinstance(row[1], int):
+        raise corrupt(database, "the number of the last batch, or the store's identity, is missing or was changed")
+    return row[0], row[1]
 
 
 def _commits_behind(log: WriteAheadLog | None, accepted: int) -> int:

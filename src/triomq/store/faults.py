@@ -39,6 +39,19 @@ _FAULTS: dict[int, tuple[type[StoreError], str]] = {
 }
 
 
+def corrupt(path: Path, reason: str) -> StoreCorrupt:
+    """Return the error for a file that SQLite can read and that has what no store writes."""
+    return StoreCorrupt(_CORRUPT.format(path=path, error=reason))
+
+
+def unreadable(path: Path, error: OSError) -> StoreUnwritable:
+    """Return the error for a file beside the database that cannot be read."""
+    return StoreUnwritable(
+        f"{path} cannot be read ({error.strerror}). See that it is a file that belongs to the user whom the broker "
+        "runs as, and that the disk is well"
+    )
+
+
 def fault_of(path: Path, error: sqlite3.Error) -> StoreError:
     """Return the error to raise in place of SQLite's."""
     # Errors of the module itself have no code; those of SQLite always do.

@@ -69,5 +69,6 @@ def _write(target: Path, place: int, data: bytes) -> None:
 
 def _identity(target: Path) -> bytes | None:
     with suppress(sqlite3.Error, TypeError), closing(connect_alone(target)) as connection:
-        return bytes(connection.execute("SELECT identity FROM progress").fetchone()[0])
+        (identity,) = connection.execute("SELECT identity FROM progress").fetchone()
+        return identity if isinstance(identity, bytes) else None
     return None

@@ -23,6 +23,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from triomq.errors import StoreError
 from triomq.store.batch_builder import BatchBuilder
 from triomq.store.body import BodyRun, encode_body, gaps_of
@@ -37,7 +39,7 @@ _UNDER_WAY = 2
 """Batches that may be unanswered before the next is sent: one that is being synced, one that waits behind it."""
 
 
-class Fetch:
+class Fetch(msgspec.Struct, frozen=True):
     """A request to read bodies; created by the journal, ends when it is answered.
 
     Args:
@@ -45,11 +47,8 @@ class Fetch:
         done: Called with what was read, or with the error.
     """
 
-    __slots__ = ("done", "request")
-
-    def __init__(self, request: Read | ReadDelayed, done: Callable[..., None]) -> None:
-        self.request = request
-        self.done = done
+    request: Read | ReadDelayed
+    done: Callable[..., None]
 
 
 def _do_nothing() -> None:

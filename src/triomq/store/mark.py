@@ -17,6 +17,7 @@ So a store that is behind its mark has lost something since, whatever the reason
 behind its store proves nothing.
 """
 
+import errno
 import os
 import struct
 from contextlib import suppress
@@ -24,6 +25,8 @@ from pathlib import Path
 from zlib import crc32
 
 import msgspec
+
+from triomq.store.faults import unreadable
 
 _FORM, _SUM = struct.Struct("<8s16sQ"), struct.Struct("<I")
 _MAGIC = b"tMQmark1"
@@ -42,11 +45,19 @@ class MarkRead(msgspec.Struct, frozen=True):
 
 
 def read_mark(path: Path) -> MarkRead | None:
-    """Return the contents of a mark; None if there is none."""
+    """Return the contents of a mark; None if there is none.
+
+    Raises:
+        StoreUnwritable: It may not be read, or is no file.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise unreadable(path, error) from error
+        data = b""  # a bad sector is damage like any other
     form = data[: _FORM.size]
     if len(data) != _FORM.size + _SUM.size or data[_FORM.size :] != _SUM.pack(crc32(form)):
         return MarkRead(b"", 0)
@@ -65,6 +76,8 @@ class Mark:
     def __init__(self, path: Path, identity: bytes) -> None:
         self._identity = identity
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if os.fstat(self._file).st_size > _FORM.size + _SUM.size:  # else what is behind it would stay for ever
+            os.ftruncate(self._file, _FORM.size + _SUM.size)
 
     def write(self, number: int) -> None:
         """Write the number of a batch that is on disk. A mark that cannot be written stays behind, which is safe."""

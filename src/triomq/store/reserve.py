@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from triomq.errors import DiskFull
+from triomq.store.faults import faults_named
 
 DISK_RESERVE = 50_000_000
 """Bytes, as much as RabbitMQ's ``disk_free_limit``; the size of the log, which a checkpoint writes, comes on top."""
@@ -45,14 +46,16 @@ class DiskReserve:
 
         Raises:
             DiskFull: There is less than the reserve; or, once that was so, less than twice as much.
+            StoreError: The database cannot be read.
         """
         if not self._reserve:
             return
         wanted = (self._reserve + os.stat(self._log).st_size) * (2 if self._is_low else 1)
         room = self._free(self._database.parent)
         if room < wanted:  # SQLite uses its free pages first
-            (pages,) = connection.execute("PRAGMA freelist_count").fetchone()
-            (page,) = connection.execute("PRAGMA page_size").fetchone()
+            with faults_named(self._database):
+                (pages,) = connection.execute("PRAGMA freelist_count").fetchone()
+                (page,) = connection.execute("PRAGMA page_size").fetchone()
             room += pages * page
         self._is_low = room < wanted
         if self._is_low:

@@ -124,6 +124,12 @@ class _Segment(msgspec.Struct):
     settled: bytes = b""
     size: int = -1  # not known
 
+    @property
+    def bits(self) -> int:
+        """The bitmap of settled positions, without those behind the last."""
+        bits = int.from_bytes(self.settled, "little")
+        return bits if bits.bit_length() <= self.count else bits & ((1 << self.count) - 1)
+
 
 def salvage(
     directory: Path,
@@ -171,7 +177,10 @@ def salvage(
         except sqlite3.Error as error:
             raise fault_of(directory / DATABASE, error) from error
         except OSError as error:
-            raise StoreUnwritable(f"{target} cannot be written ({error.strerror})") from error
+            raise StoreUnwritable(
+                f"{directory} cannot be salvaged to {target} ({error.strerror}): the one cannot be read, or the other "
+                "cannot be written"
+            ) from error
         finally:
             shutil.rmtree(part, ignore_errors=True)
     return done
@@ -180,8 +189,11 @@ def salvage(
 def _behind(source: sqlite3.Connection, mark: MarkRead | None) -> list[str]:
     """Return a complaint if batches are missing at the end; what they did is not known."""
     try:
-        (committed,) = source.execute("SELECT committed FROM progress").fetchone()
-    except (sqlite3.DatabaseError, TypeError):
+        row = source.execute("SELECT committed FROM progress").fetchone()
+    except sqlite3.DatabaseError:
+        row = None
+    committed = None if row is None else row[0]
+    if not isinstance(committed, int):
         return ["the number of the last batch cannot be read"]
     if mark is None or mark.number <= committed:
         return []
@@ -205,6 +217,7 @@ class _Salvaging:
         self._store = store
         self._declare_lost = declare
         self._done = Salvage(complaints=complaints)
+        self._broken: dict[tuple[int, int], _Segment] = {}  # rows whose bodies are not theirs, by queue and first id
         self._operations: list[Operation] = []
         self._octets = 0
 
@@ -215,7 +228,8 @@ class _Salvaging:
         expected = self._declare_queues()
         segments = {queue: self._segments(queue) for queue in self._done.queues}
         delayed = self._rows("delayed", "queue, number, due, count, size, body", 2, _DelayedRow)
-        self._add_strays(segments, {row.body for row in delayed})
+        strays = self._add_strays(segments)
+        self._count_broken(segments, strays, expected)
         for queue, found in segments.items():
             self._append(queue, found)
         for row in delayed:
@@ -279,18 +293,27 @@ class _Salvaging:
             self._declare(number, *self._declare_lost(number))
 
     def _segments(self, queue: int) -> dict[int, _Segment]:
+        """Return the segments whose rows and bodies belong together, by their first ids; note the others."""
         found: dict[int, _Segment] = {}
         for row in segment_rows(self._source, queue, 0, _LAST_ID):
             if isinstance(row, Damaged):
                 self._complain("the table segment is damaged: " + row.reason)
                 continue
             first, count, _, size, settled, body = row
-            found[first] = _Segment(count, body, settled, size)
+            segment = _Segment(count, body, settled, size)
+            if isinstance(read_body(self._source, body, queue, first, count), bytes):
+                found[first] = segment
+            else:
+                self._broken[queue, first] = segment
         return found
 
-    def _add_strays(self, segments: dict[int, dict[int, _Segment]], used: set[int]) -> None:
-        """Add the bodies whose records are lost, by what stands beside them."""
-        used = used | {segment.body for found in segments.values() for segment in found.values()}
+    def _add_strays(self, segments: dict[int, dict[int, _Segment]]) -> set[int]:
+        """Add the bodies that no row leads to, by the place that stands beside them; return their numbers.
+
+        A row at that place is believed for what is settled if it counts as many messages.
+        """
+        used = {segment.body for found in segments.values() for segment in found.values()}
+        strays = set()
         for (body,) in self._rows("body", "body", 1, _Number):
             if body in used:
                 continue
@@ -299,14 +322,26 @@ class _Salvaging:
             except sqlite3.DatabaseError:
                 continue  # counts as lost with its queue
             queue, first, count, expected, data = row
-            if queue and first and is_whole(data, expected, queue, first, count):
+            if queue and first and count and is_whole(data, expected, queue, first, count):
                 self._require_queue(queue)
-                segments.setdefault(queue, {}).setdefault(first, _Segment(count, body))
+                broken = self._broken.get((queue, first))
+                known = broken if broken is not None and broken.count == count else _Segment(count, body)
+                segments.setdefault(queue, {}).setdefault(first, msgspec.structs.replace(known, body=body))
+                strays.add(body)
+        return strays
+
+    def _count_broken(
+        self, segments: dict[int, dict[int, _Segment]], strays: set[int], expected: dict[int, int]
+    ) -> None:
+        """Count what is lost with broken rows, where the record of the queue does not tell."""
+        for (queue, first), segment in self._broken.items():
+            if queue not in expected and segment.body not in strays and first not in segments.get(queue, {}):
+                self._done.queues[queue].lost += segment.count - segment.bits.bit_count()
 
     def _append(self, queue: int, segments: dict[int, _Segment]) -> None:
         done, position = self._done.queues[queue], 0
         for first, segment in sorted(segments.items()):
-            bits = int.from_bytes(segment.settled, "little") & ((1 << segment.count) - 1)
+            bits = segment.bits
             left = segment.count - bits.bit_count()
             data = read_body(self._source, segment.body, queue, first, segment.count)
             runs = [] if isinstance(data, Damaged) else _decoded(data)
@@ -314,7 +349,8 @@ class _Salvaging:
                 done.lost += left
                 continue
             position = first + segment.count
-            size, settled = segment.size, [(first + place, 1) for place in range(segment.count) if bits >> place & 1]
+            size = segment.size
+            settled = [(first + place, 1) for place, bit in enumerate(reversed(f"{bits:b}")) if bit == "1"]
             if size < 0:  # nothing is known but the body
                 size = sum(len(content) for run in runs for content in run.contents)
                 settled = gaps_of(runs, first, segment.count)

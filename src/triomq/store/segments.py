@@ -26,6 +26,9 @@ _BEFORE = _COLUMNS + "AND first <= :first ORDER BY first DESC LIMIT 1"
 _FORWARDS = _COLUMNS + "AND first > :first AND first < :stop ORDER BY first"
 _BACKWARDS = _COLUMNS + "AND first > :first AND first < :stop ORDER BY first DESC"
 
+_MOST_IDS = 1 << 32
+"""Ids in a segment: far above what a batch can have, and few enough to count with."""
+
 _DELAYED = "SELECT body, count FROM delayed WHERE queue = ? AND number = ?"
 
 _ROWS = "the place on the disk that says where they are is damaged"
@@ -49,14 +52,16 @@ def segment_rows(connection: sqlite3.Connection, queue: int, first: int, stop: i
     damaged = Damaged(first, 0, b"", _ROWS)
     try:
         row = connection.execute(_BEFORE, values).fetchone()
-        if row is not None and _is_sane(row) and row[0] + row[1] > first:
+        if row is not None and not is_sane(row):
+            yield damaged
+        elif row is not None and row[0] + row[1] > first:
             yield row
     except sqlite3.DatabaseError as error:
         _require_damage(error)
         yield damaged
     try:
         for row in _rows(connection, _FORWARDS, values, "first"):
-            yield row if _is_sane(row) else msgspec.structs.replace(damaged, first=values["first"])
+            yield row if is_sane(row) else msgspec.structs.replace(damaged, first=values["first"])
         last = None
     except sqlite3.DatabaseError as error:
         _require_damage(error)
@@ -96,12 +101,15 @@ def _rows_behind(connection: sqlite3.Connection, values: dict[str, int]) -> list
         found.extend(_rows(connection, _BACKWARDS, values, "stop"))
     except sqlite3.DatabaseError as error:
         _require_damage(error)
-    return [row for row in reversed(found) if _is_sane(row)]
+    return [row for row in reversed(found) if is_sane(row)]
 
 
-def _is_sane(row: tuple[object, ...]) -> bool:
+def is_sane(row: tuple[object, ...]) -> bool:
     """Return whether a row has values that a row can have; rows have no checksum."""
-    return isinstance(row[4], bytes) and all(isinstance(row[i], int) for i in (0, 1, 2, 3, 5)) and bool(row[1])
+    first, count, unsettled, size, settled, body = row
+    if not isinstance(first, int) or not isinstance(count, int) or not isinstance(unsettled, int):
+        return False
+    return isinstance(size, int) and isinstance(settled, bytes) and isinstance(body, int) and 0 < count < _MOST_IDS
 
 
 def _require_damage(error: sqlite3.DatabaseError) -> None:

@@ -144,14 +144,14 @@ class _Server:
         except StoreError as error:
             self.send(StoreFailed.of(error))
         except ValueError as error:
-            self.send(
-                StoreFailed(
-                    "StoreError", f"a batch cannot be applied, which is an error of triomq; please report it: {error}"
-                )
-            )
+            self.send(_unexpected("a batch cannot be applied", error))
         else:
             self._expected = batches[-1].number + 1
             self.send(BatchesCommitted(max(number, batches[-1].number)))
+
+
+def _unexpected(text: str, error: Exception) -> StoreFailed:
+    return StoreFailed("StoreError", f"{text}, which is an error of triomq; please report it: {error!r}")
 
 
 def _read(reader: SqliteReader, frame: Read | ReadDelayed) -> FromStore:
@@ -173,7 +173,6 @@ class _ReadingThread:
 
     def __init__(self, store: SqliteStore, send: Callable[[FromStore], None]) -> None:
         self._store = store
-        self._directory = store.directory
         self._send = send
         self._wanted: queue.SimpleQueue[Read | ReadDelayed | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -191,21 +190,25 @@ class _ReadingThread:
         reader: SqliteReader | None = None
         while (frame := self._wanted.get()) is not None:
             try:
-                reader = reader or SqliteReader(self._directory)
+                reader = reader or SqliteReader(self._store.directory)
                 answer = _read(reader, frame)
                 if isinstance(answer, SegmentsFetched) and answer.reading.damaged:
                     self._store.be_careful()
                 self._send(answer)
             except StoreError as error:
                 self._send(FetchFailed(frame.number, StoreFailed.of(error)))
+            except Exception as error:  # unanswered, it would stop the queue that waits for it, and all behind it
+                self._send(FetchFailed(frame.number, _unexpected("messages cannot be read", error)))
         if reader is not None:
             reader.close()
 
     def _back_up(self, frame: BackUp) -> None:
         try:
-            back_up(self._directory, Path(frame.path))
+            back_up(self._store.directory, Path(frame.path))
         except (StoreError, sqlite3.Error) as error:
             self._send(BackedUp(frame.number, StoreFailed(type(error).__name__, str(error))))
+        except Exception as error:  # unanswered, the caller would wait for ever
+            self._send(BackedUp(frame.number, _unexpected("the store cannot be copied", error)))
         else:
             self._send(BackedUp(frame.number))
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from triomq.store.faults import unreadable
+
 # https://www.sqlite.org/fileformat2.html section 4.1: a header of 32 bytes (magic, version, page size, number of the
 # checkpoint, two salts, two checksums), then frames with a header of 24 (page, size of the database in pages if this
 # frame ends a transaction, the salts, two checksums) and a page.
@@ -55,13 +57,20 @@ def read_log(path: Path, page_size: int) -> WriteAheadLog | None:
     Args:
         path: The file.
         page_size: Bytes of a page of the database, for a log whose header is damaged.
+
+    Raises:
+        StoreUnwritable: It cannot be read, or is no file.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise unreadable(path, error) from error
     try:
         return _read_log(path, file, os.fstat(file).st_size, page_size)
+    except OSError as error:
+        raise unreadable(path, error) from error
     finally:
         os.close(file)
 

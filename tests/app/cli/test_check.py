@@ -41,7 +41,7 @@ def test_it_says_what_is_configured_and_no_password(tmp_path: Path) -> None:
 def test_without_a_file_it_says_what_is_so_by_default() -> None:
     done = run("check")
     assert done.returncode == 0
-    assert "users    guest, with the password that everybody knows\n" in done.stdout
+    assert "users    guest, with the default password\n" in done.stdout
 
 
 def test_a_configuration_without_endpoints_listens_nowhere(tmp_path: Path) -> None:

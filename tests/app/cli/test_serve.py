@@ -145,4 +145,4 @@ def test_broker_without_endpoints_says_so(tmp_path: Path) -> None:
     file.write_text("endpoints = []", encoding="utf-8")
     with serving(str(file), options=("--data", str(tmp_path / "data")), lines=2) as (_, announced):
         assert announced[0] == f"triomq {__version__} listens for nothing: no endpoint is configured\n"
-        assert announced[1].startswith("what is durable is kept in ")
+        assert announced[1].startswith("durable queues and messages are in ")

@@ -66,15 +66,15 @@ def watched(pid: int) -> Iterator[select.poll]:
 
 def test_it_says_where_it_keeps_what_is_durable_and_what_it_found(tmp_path: Path) -> None:
     with serving("--data", str(tmp_path)) as (process, announced):
-        assert announced[2] == f"what is durable is kept in {tmp_path}; stop it with Ctrl-C\n"
+        assert announced[2] == f"durable queues and messages are in {tmp_path}; stop it with Ctrl-C\n"
         (url,) = re.findall(r"amqp://\S+", announced[1])
         with open_blocking(url) as connection:
             publish(connection, b"1", b"2")
         log = end(process)
-        assert f"INFO what is durable is kept on disk directory={tmp_path} queues=0 messages=0\n" in log
+        assert f"INFO durable queues and messages are on disk directory={tmp_path} queues=0 messages=0\n" in log
         assert "in memory only" not in log
     with broker(tmp_path) as (process, _):
-        assert f"kept on disk directory={tmp_path} queues=1 messages=2\n" in end(process)
+        assert f"are on disk directory={tmp_path} queues=1 messages=2\n" in end(process)
 
 
 def test_a_directory_on_the_command_line_is_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def test_a_message_that_was_looked_at_has_its_number_and_says_what_is_missing(
     print_message(browsed(record(b"abc", 5000, None)), 1)
     assert capsys.readouterr().out.splitlines() == [
         r"[7] default exchange, key q\x1b, 4.9 KiB",
-        "    properties: too long to be looked at; get shows them",
+        "    properties: too long to be browsed; get shows them",
         "abc",
         "    … 3 B of 4.9 KiB; get shows all",
     ]

@@ -57,7 +57,7 @@ def test_check_says_what_is_missing_and_ends_with_1(data: Path) -> None:
     complaint, advice = done.stderr.splitlines()
     assert complaint == f"triomq: {data}/store.db: queue 1: 1 messages are neither there nor settled"
     assert advice == (
-        "triomq: keep a copy of the directory before anything else; then start on a backup, or `triomq store salvage`"
+        "triomq: copy the directory before anything else; then start on a backup, or `triomq store salvage`"
     )
 
 
@@ -74,7 +74,7 @@ def test_a_directory_that_a_broker_uses_is_left_alone(data: Path, command: str) 
     assert (done.returncode, done.stdout) == (1, "")
     first, second = done.stderr.splitlines()
     assert first.startswith(f"triomq: {data}/lock is held by process ")
-    assert second == "triomq: while a broker works with it, `triomq store backup` makes a copy, which can be checked"
+    assert second == "triomq: while a broker uses it, `triomq store backup` makes a copy, which can be checked"
 
 
 def test_compact_says_what_it_gave_back(data: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_copy_made_while_a_broker_works_is_used_by_another_broker(tmp_path: Pa
         publish(connection, b"1", b"2")
         done = run("store", "backup", "--data", str(tmp_path / "data"), str(copy))
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith(f"{copy} has it all, ")
+        assert done.stdout.startswith(f"{copy} has a copy of all, ")
         publish(connection, b"3")
         assert ready(url) == 3
         connection.close()

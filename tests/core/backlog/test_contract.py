@@ -234,7 +234,7 @@ def test_purging_forgets_everything_that_is_ready(subject: Subject) -> None:
     assert contents_of(subject.browse()) == [b"1"]
 
 
-def test_a_deadline_is_that_of_the_first_resident_message(subject: Subject) -> None:
+def test_deadline_is_that_of_the_first_resident_message(subject: Subject) -> None:
     subject.push(b"1", deadline=5.0)
     subject.push(b"2")
     backlog = subject.backlog

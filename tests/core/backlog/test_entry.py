@@ -3,7 +3,7 @@ from triomq.core import Browse
 from ..harness import HEAD, open_harness, publish
 
 
-async def test_an_entry_shows_a_message_in_its_place() -> None:
+async def test_entry_shows_a_message_in_its_place() -> None:
     async with open_harness() as harness:
         queue = harness.queue()
         publish(queue, b"1", b"2")

@@ -85,7 +85,7 @@ def test_what_is_persistent_is_kept_and_nothing_else() -> None:
     assert place.on_disk() == {1: b"1", 2: b"2"}
 
 
-def test_a_queue_that_is_not_durable_tells_the_store_nothing() -> None:
+def test_queue_that_is_not_durable_tells_the_store_nothing() -> None:
     place = Place(durable=False)
     place.disk.work()
     place.push(b"1", b"2", b"3")
@@ -122,31 +122,8 @@ def test_what_is_beyond_the_memory_is_away() -> None:
     assert place.take().contents == [b"4444"]
 
 
-def test_more_comes_at_once_if_it_is_not_on_disk_yet() -> None:
-    place = Place(ONE)
-    place.push(b"1")
-    place.push(b"2")
-    assert not place.backlog.fetch(lambda found: None)
-    place.take()
-    assert place.backlog.fetch(lambda found: None)
-    assert place.backlog.resident == 1
-
-
-def test_the_place_of_what_comes_later_does_not_change_while_more_comes_to_be_at_hand() -> None:
-    place = Place(ONE)
-    place.push(b"1")
-    place.push(b"2")
-    place.push(b"3")
-    place.disk.work()
-    place.take()
-    place.fetch()
-    assert place.backlog.next_id == 4
-    place.push(b"4")
-    assert place.on_disk()[4] == b"4"
-
-
 @pytest.mark.parametrize("deadline", [inf, 50.0])
-def test_the_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: float) -> None:
+def test_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: float) -> None:
     for works in (False, True):
         place = Place(ONE)
         place.push(b"1")
@@ -179,48 +156,6 @@ def test_what_is_settled_is_forgotten_on_disk() -> None:
     assert place.on_disk() == {}
 
 
-def test_what_was_dealt_in_turns_is_settled_singly() -> None:
-    place = Place()
-    place.push(b"1", b"2", b"3", b"4")
-    one, other = place.backlog.take_turns(2, 2)
-    assert place.marks() == {0: 4}
-    place.backlog.accept(one)
-    assert place.on_disk() == {2: b"2", 4: b"4"}
-    place.backlog.accept(other)
-    assert place.on_disk() == {}
-
-
-def test_what_is_dropped_discarded_or_purged_is_forgotten_on_disk() -> None:
-    place = Place(600)
-    place.push(b"1", b"2", b"3", b"4")
-    place.push(b"5", b"6")
-    place.push(b"7", b"8")
-    taken = place.take(1)
-    assert (place.backlog.resident, place.backlog.paged) == (5, 2)
-    place.backlog.drop(1)
-    assert place.backlog.discard(4) == 2
-    assert list(place.on_disk()) == [1, 5, 6, 7, 8]
-    assert place.backlog.purge([]) == 4
-    assert (place.backlog.resident, place.backlog.paged, place.backlog.paged_bytes) == (0, 0, 0)
-    assert list(place.on_disk()) == [1]
-    place.backlog.requeue(taken)
-    assert place.backlog.resident == 1
-
-
-def test_a_purge_while_messages_are_being_read_forgets_these_too() -> None:
-    place = Place(ONE)
-    place.push(b"1")
-    place.push(b"2")
-    place.disk.work()
-    place.take()
-    found: list[Reading | StoreError] = []
-    place.backlog.fetch(found.append)
-    assert place.backlog.purge([]) == 1
-    place.disk.work()
-    assert found == []
-    assert list(place.on_disk()) == [1]
-
-
 # Another life
 
 
@@ -236,43 +171,6 @@ def test_in_another_life_all_is_away_at_first_and_in_order() -> None:
     place.fetch()
     assert [entry.id for entry in place.backlog.entries()] == [1, 2, 4, 5]
     assert [entry.attempts for entry in place.backlog.entries()] == [0, 0, 0, 0]
-
-
-def test_in_another_life_what_was_settled_is_not_there_wherever_it_stood() -> None:
-    place = Place()
-    for head in (PERSISTENT, OTHER):
-        place.push(b"1", b"2", b"3", b"4", head=head)
-    for _ in range(2):
-        place.backlog.accept(place.take(), [1, 2])
-    place.live_again()
-    place.fetch()
-    assert [entry.id for entry in place.backlog.entries()] == [1, 4, 5, 8]
-    assert place.backlog.resident_bytes == 4
-
-
-def test_what_was_delivered_is_marked_in_another_life() -> None:
-    place = Place()
-    place.push(b"1", b"2", b"3")
-    place.take(2)
-    place.live_again()
-    place.fetch()
-    assert [entry.attempts for entry in place.backlog.entries()] == [1, 1, 0]
-    first, second = place.take(), place.take()
-    assert (first.contents, first.redelivered) == ([b"1", b"2"], True)
-    assert (second.contents, second.redelivered) == ([b"3"], False)
-
-
-def test_a_mark_stays_where_it_was_when_something_before_it_is_delivered_again() -> None:
-    place = Place()
-    place.push(b"1", b"2")
-    place.backlog.requeue(place.take())
-    assert place.marks() == {0: 2}
-    place.take(1)
-    assert place.marks() == {0: 2}
-    place.live_again()
-    place.fetch()
-    place.take(1)
-    assert place.marks() == {0: 2}
 
 
 def test_how_often_messages_came_back_is_known_in_another_life() -> None:
@@ -293,15 +191,6 @@ def test_how_often_messages_came_back_is_known_in_another_life() -> None:
     assert place.attempts() == {1: 4, 2: 3, 3: 2}
     place.backlog.purge([])
     assert place.attempts() == {}
-
-
-def test_what_comes_back_unmarked_is_not_counted() -> None:
-    place = Place()
-    place.push(b"1")
-    for _ in range(3):
-        place.backlog.requeue(place.take(), marked=False)
-    assert place.attempts() == {}
-    assert place.take().attempts == 0
 
 
 def test_marks_of_what_was_never_written_concern_nobody_in_another_life() -> None:
@@ -375,7 +264,7 @@ async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
             assert not queue.ref.ask_nowait(Fits([Publish(PERSISTENT, [b"4"], 1)]))
 
 
-async def test_the_oldest_give_way_to_what_is_away() -> None:
+async def test_oldest_give_way_to_what_is_away() -> None:
     async with open_durable_harness(queue_memory=ONE) as durable:
         short, small = QueueOptions(max_length=2), QueueOptions(max_bytes=2)
         for queue in (durable.harness.queue("short", short), durable.harness.queue("small", small)):

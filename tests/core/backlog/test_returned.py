@@ -78,7 +78,7 @@ def test_messages_that_come_back_one_after_the_other_are_one_run() -> None:
     assert returned.take(9, UNLIMITED).ids == [5, 7, 8, 9, 10]
 
 
-def test_a_batch_that_comes_back_whole_is_not_copied() -> None:
+def test_batch_that_comes_back_whole_is_not_copied() -> None:
     returned = ReturnedMessages()
     contents = [b"a", b"b"]
     returned.put(ReturnedRun(HEAD, contents, range(1, 3), 2, INF, 1))
@@ -87,7 +87,7 @@ def test_a_batch_that_comes_back_whole_is_not_copied() -> None:
     assert batch.ids == range(1, 3)
 
 
-def test_a_batch_ends_where_head_deadline_or_attempts_are_others() -> None:
+def test_batch_ends_where_head_deadline_or_attempts_are_others() -> None:
     returned = ReturnedMessages()
     put(returned, 1, 2)
     put(returned, 3, head=OTHER_HEAD)

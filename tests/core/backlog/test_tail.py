@@ -199,7 +199,7 @@ def test_what_nobody_waits_for_is_not_taken(place: Place) -> None:
     assert place.get() == [b"1"]
 
 
-def test_a_store_that_has_less_than_it_said_is_believed(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_store_that_has_less_than_it_said_is_believed(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     place.tail.recover(1, 3, 30)
     place.next_id = 4

@@ -51,20 +51,20 @@ def ids(batches: Sequence[Batch], feed: Feed) -> list[int]:
     return [number for batch in batches if batch.feed is feed for number in batch.ids]
 
 
-async def test_the_only_feed_gets_all_in_one_batch() -> None:
+async def test_only_feed_gets_all_in_one_batch() -> None:
     async with open_round({}) as (strategy, [feed]):
         [batch] = strategy.dispatch(filled(*[1] * 500))
         assert (batch.feed, batch.left) == (feed, 500)
 
 
-async def test_a_batch_is_no_larger_than_one_write() -> None:
+async def test_batch_is_no_larger_than_one_write() -> None:
     async with open_round({}) as (strategy, _):
         batches = strategy.dispatch(filled(*[50 * 1024] * 5))
         assert [batch.left for batch in batches] == [2, 2, 1]
         assert all(batch.size <= BATCH_BYTES for batch in batches)
 
 
-async def test_a_message_larger_than_one_write_goes_alone() -> None:
+async def test_message_larger_than_one_write_goes_alone() -> None:
     async with open_round({}) as (strategy, _):
         assert [batch.left for batch in strategy.dispatch(filled(1, BATCH_BYTES + 1, 1))] == [1, 1, 1]
 
@@ -132,7 +132,7 @@ async def test_each_gets_every_other_message_as_cards_are_dealt() -> None:
         assert (ids(batches, first), ids(batches, second)) == ([1, 3, 5, 7, 9], [2, 4, 6, 8, 10])
 
 
-async def test_a_full_feed_leaves_the_rest_to_the_others() -> None:
+async def test_full_feed_leaves_the_rest_to_the_others() -> None:
     async with open_round({"window": Window(2)}, {}) as (strategy, feeds):
         assert counts(strategy.dispatch(filled(*[1] * 10)), feeds) == [2, 8]
 
@@ -145,7 +145,7 @@ async def test_returned_messages_are_dealt_first_and_in_their_order() -> None:
         assert (ids(batches, first), ids(batches, second)) == ([1, 3], [2, 4])
 
 
-async def test_a_run_of_another_head_is_dealt_apart() -> None:
+async def test_run_of_another_head_is_dealt_apart() -> None:
     async with open_round({}, {}) as (strategy, feeds):
         backlog = filled(1)
         backlog.push(OTHER_HEAD, [b"x", b"x"], 2)
@@ -170,7 +170,7 @@ async def test_who_is_full_stands_in_no_line() -> None:
         assert (own.waiting, feed.listed) == (0, False)
 
 
-async def test_a_feed_that_does_not_settle_is_held_back_by_the_outlet_alone() -> None:
+async def test_feed_that_does_not_settle_is_held_back_by_the_outlet_alone() -> None:
     socket_window = Window(bytes=5)
     async with open_round({"window": Window(1), "settles": False, "socket_window": socket_window}) as (
         strategy,
@@ -186,7 +186,7 @@ async def test_one_message_looks_at_one_of_many_feeds() -> None:
             assert counts(strategy.dispatch(filled(1)), feeds) == [int(number == turn) for number in range(100)]
 
 
-async def test_a_feed_that_is_removed_gets_nothing() -> None:
+async def test_feed_that_is_removed_gets_nothing() -> None:
     async with open_round({}, {}) as (strategy, feeds):
         strategy.add(feeds[0])
         strategy.remove(feeds[0])

@@ -17,7 +17,7 @@ async def test_room_is_the_least_of_all_windows() -> None:
         assert feed.blocked_by(1) is None
 
 
-async def test_the_first_window_without_room_blocks() -> None:
+async def test_first_window_without_room_blocks() -> None:
     async with open_harness() as harness:
         own, channel, socket_window = Window(1), Window(bytes=4), Window(bytes=9)
         feed = make_feed(harness, window=own, shared=channel, socket_window=socket_window)
@@ -31,7 +31,7 @@ async def test_the_first_window_without_room_blocks() -> None:
         assert feed.is_full()
 
 
-async def test_a_held_gate_blocks_before_all_windows() -> None:
+async def test_held_gate_blocks_before_all_windows() -> None:
     async with open_harness() as harness:
         gate = Window()
         gate.hold()
@@ -61,7 +61,7 @@ async def test_settling_gives_back_every_window_but_the_outlet() -> None:
         assert [(window.used, window.used_bytes) for window in feed.limits] == [(0, 0), (0, 0), (1, 3)]
 
 
-async def test_a_larger_window_lets_a_full_feed_go_on_at_once() -> None:
+async def test_larger_window_lets_a_full_feed_go_on_at_once() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue("q"), harness.consumer()
         feed = harness.feed(queue, consumer, messages=1)
@@ -73,7 +73,7 @@ async def test_a_larger_window_lets_a_full_feed_go_on_at_once() -> None:
         assert consumer.take() == [b"c"]
 
 
-async def test_a_feed_that_is_forgotten_stands_in_no_line() -> None:
+async def test_feed_that_is_forgotten_stands_in_no_line() -> None:
     async with open_harness() as harness:
         channel, gate = Window(1), Window()
         feed = Feed(harness.queue("q").ref, harness.consumer().ref, shared=(channel,), gate=gate)

@@ -19,7 +19,7 @@ def test_without_blocked_feeds_it_is_round_robin() -> None:
     assert deal(t, 3) == [b, c, a]
 
 
-def test_a_feed_that_was_blocked_stands_where_it_would_have_stood() -> None:
+def test_feed_that_was_blocked_stands_where_it_would_have_stood() -> None:
     t, [a, b, c] = harness(), [make_feed(1), make_feed(1), make_feed(1)]
     t.open(a, b, c)
     assert deal(t, 3) == [a, b, c]

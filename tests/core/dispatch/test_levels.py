@@ -12,7 +12,7 @@ def harness(*feeds: HarnessFeed) -> DispatchHarness:
     return made
 
 
-def test_the_highest_priority_gets_everything() -> None:
+def test_highest_priority_gets_everything() -> None:
     low, high, middle = make_feed(priority=-1), make_feed(priority=2), make_feed(priority=1)
     assert deal(harness(low, high, middle), 5) == [high] * 5
 
@@ -40,7 +40,7 @@ def test_lower_ones_get_messages_while_a_shared_window_blocks_the_higher_ones() 
     assert deal(t, 2) == [high, low]
 
 
-def test_a_higher_one_does_not_pass_a_window_s_line() -> None:
+def test_higher_one_does_not_pass_a_window_s_line() -> None:
     channel = Window(1)
     low, high = make_feed(shared=(channel,)), make_feed(shared=(channel,), priority=1)
     t = harness(low)
@@ -67,7 +67,7 @@ def test_weights_are_served_as_workers_with_slots_are() -> None:
     assert deal(t, 3) == [b, a, spare]
 
 
-def test_a_thousand_idle_levels_are_not_looked_at() -> None:
+def test_thousand_idle_levels_are_not_looked_at() -> None:
     feeds = [make_feed(1, priority=number) for number in range(1000)]
     t = harness(*feeds)
     assert deal(t, 1000) == feeds[::-1]
@@ -77,7 +77,7 @@ def test_a_thousand_idle_levels_are_not_looked_at() -> None:
     assert t.strategy._order == []  # type: ignore[attr-defined]
 
 
-def test_a_feed_that_is_removed_gets_nothing_and_leaves_no_level() -> None:
+def test_feed_that_is_removed_gets_nothing_and_leaves_no_level() -> None:
     low, high = make_feed(), make_feed(priority=1)
     t = harness(low, high)
     t.close(high)
@@ -87,7 +87,7 @@ def test_a_feed_that_is_removed_gets_nothing_and_leaves_no_level() -> None:
     assert t.strategy._levels == {}  # type: ignore[attr-defined]
 
 
-def test_a_feed_that_was_full_when_it_was_removed_is_forgotten() -> None:
+def test_feed_that_was_full_when_it_was_removed_is_forgotten() -> None:
     only = make_feed(1)
     t = harness(only)
     deal(t, 2)

@@ -26,7 +26,7 @@ def test_messages_of_its_own_session_never_go_to_a_feed() -> None:
     assert deal(t, 3, SECOND) == [choosy, other, choosy]
 
 
-def test_a_feed_that_sits_out_keeps_its_place_in_the_round() -> None:
+def test_feed_that_sits_out_keeps_its_place_in_the_round() -> None:
     choosy, other = make_feed(no_local=1), make_feed()
     t = harness(choosy, other)
     for _ in range(3):
@@ -34,7 +34,7 @@ def test_a_feed_that_sits_out_keeps_its_place_in_the_round() -> None:
         assert deal(t, 1, SECOND) == [choosy]
 
 
-def test_a_publisher_that_nobody_knows_is_nobody_s_own() -> None:
+def test_publisher_that_nobody_knows_is_nobody_s_own() -> None:
     choosy = make_feed(no_local=1)
     assert deal(harness(choosy), 1, UNKNOWN) == [choosy]
 
@@ -57,7 +57,7 @@ def test_without_feeds_nothing_is_discarded() -> None:
     assert t.backlog.ready == 1
 
 
-def test_a_message_waits_for_a_feed_that_wants_it_but_has_no_room() -> None:
+def test_message_waits_for_a_feed_that_wants_it_but_has_no_room() -> None:
     choosy, full = make_feed(no_local=1), make_feed(1)
     t = harness(choosy, full)
     assert deal(t, 2, FIRST) == [full]
@@ -76,7 +76,7 @@ def test_when_the_last_that_wants_it_is_closed_a_message_is_discarded() -> None:
     assert t.discarded == [FIRST]
 
 
-def test_a_lower_feed_gets_what_the_higher_does_not_want() -> None:
+def test_lower_feed_gets_what_the_higher_does_not_want() -> None:
     high, low = make_feed(priority=1, no_local=1), make_feed()
     t = harness(high, low)
     t.publish(1, FIRST)
@@ -93,7 +93,7 @@ def test_two_sessions_that_do_not_want_their_own_get_each_other_s() -> None:
     assert [feed for _, feed in t.turn()] == [two, two, one, one]
 
 
-def test_the_single_active_feed_alone_decides_what_is_unwanted() -> None:
+def test_single_active_feed_alone_decides_what_is_unwanted() -> None:
     t = DispatchHarness(lambda discard: SingleActive(NoLocal(RoundRobin(), discard)))
     active, standby = make_feed(no_local=1), make_feed()
     t.open(active, standby)

@@ -18,7 +18,7 @@ def active(t: DispatchHarness) -> Feed | None:
     return t.strategy.active
 
 
-def test_the_first_gets_everything() -> None:
+def test_first_gets_everything() -> None:
     first, second = make_feed(), make_feed()
     t = harness(first, second)
     assert active(t) is first
@@ -33,7 +33,7 @@ def test_while_the_active_one_is_blocked_nobody_gets_anything() -> None:
     assert [feed for _, feed in t.turn()] == [first]
 
 
-def test_the_next_is_active_when_the_last_message_of_the_former_is_settled() -> None:
+def test_next_is_active_when_the_last_message_of_the_former_is_settled() -> None:
     first, second = make_feed(), make_feed()
     t = harness(first, second)
     deal(t, 2)
@@ -58,7 +58,7 @@ def test_what_comes_back_goes_to_the_next_first() -> None:
     assert t.turn() == [(1, second), (2, second), (3, second)]
 
 
-def test_a_feed_that_does_not_settle_is_followed_at_once() -> None:
+def test_feed_that_does_not_settle_is_followed_at_once() -> None:
     first, second = make_feed(), make_feed()
     first.settles = False
     first.limits = (first.socket_window,)
@@ -68,7 +68,7 @@ def test_a_feed_that_does_not_settle_is_followed_at_once() -> None:
     assert active(t) is second
 
 
-def test_the_next_is_the_one_with_the_highest_priority_and_among_them_the_oldest() -> None:
+def test_next_is_the_one_with_the_highest_priority_and_among_them_the_oldest() -> None:
     first, low, high, late = make_feed(), make_feed(), make_feed(priority=1), make_feed(priority=1)
     t = harness(first, low, high, late)
     assert active(t) is first

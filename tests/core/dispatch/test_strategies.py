@@ -24,7 +24,7 @@ def test_feeds_without_wishes_are_served_in_turn() -> None:
 
 
 @pytest.mark.parametrize("wish", [{"priority": 1}, {"priority": -1}, {"weight": 3}, {"no_local": 1}])
-def test_the_first_feed_with_a_wish_brings_another_strategy_that_stays(wish: dict[str, int]) -> None:
+def test_first_feed_with_a_wish_brings_another_strategy_that_stays(wish: dict[str, int]) -> None:
     particular = make_feed(**wish)  # type: ignore[arg-type]
     strategy = choose(None, particular)
     assert isinstance(strategy, NoLocal)
@@ -33,7 +33,7 @@ def test_the_first_feed_with_a_wish_brings_another_strategy_that_stays(wish: dic
     assert isinstance(choose(RoundRobin(), particular), NoLocal)
 
 
-def test_a_queue_with_a_single_active_feed_has_one_strategy_for_all() -> None:
+def test_queue_with_a_single_active_feed_has_one_strategy_for_all() -> None:
     strategy = choose(None, make_feed(), single_active=True)
     assert isinstance(strategy, SingleActive)
     assert choose(strategy, make_feed(priority=1), single_active=True) is strategy
@@ -52,7 +52,7 @@ def test_who_had_a_seat_has_one_afterwards_and_who_had_none_has_none() -> None:
     assert set(deal(t, 2)) == {full, free}
 
 
-def test_a_feed_that_was_full_at_the_change_still_counts_as_one_that_wants_all() -> None:
+def test_feed_that_was_full_at_the_change_still_counts_as_one_that_wants_all() -> None:
     t = DispatchHarness(lambda discard: RoundRobin())
     full, choosy = make_feed(1), make_feed(no_local=1)
     t.open(full)
@@ -70,7 +70,7 @@ def open_feed(harness: Harness, queue: QueueState, *, priority: int = 0, no_loca
     return feed, consumer
 
 
-async def test_a_queue_changes_its_strategy_under_way() -> None:
+async def test_queue_changes_its_strategy_under_way() -> None:
     async with open_harness() as harness:
         queue = harness.queue()
         _, plain = open_feed(harness, queue)
@@ -82,7 +82,7 @@ async def test_a_queue_changes_its_strategy_under_way() -> None:
         assert (plain.take(), urgent.take()) == ([b"1", b"4"], [b"2", b"3"])
 
 
-async def test_a_queue_with_priorities_drops_what_no_feed_wants_of_any_level() -> None:
+async def test_queue_with_priorities_drops_what_no_feed_wants_of_any_level() -> None:
     async with open_harness() as harness:
         queue = harness.queue(options=QueueOptions(max_priority=5))
         _, consumer = open_feed(harness, queue, no_local=harness.session.number)
@@ -102,7 +102,7 @@ async def test_what_no_feed_wants_is_not_taken_at_once() -> None:
         assert (queue.published, queue.dropped) == (1, 0)
 
 
-async def test_the_next_active_feed_takes_over_when_the_former_s_last_message_is_back() -> None:
+async def test_next_active_feed_takes_over_when_the_former_s_last_message_is_back() -> None:
     async with open_harness() as harness:
         queue = harness.queue(options=QueueOptions(single_active=True))
         first, former = open_feed(harness, queue)

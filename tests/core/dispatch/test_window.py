@@ -23,7 +23,7 @@ async def test_without_limits_everything_goes() -> None:
         assert window.rounds(7, 1 << 40) == UNLIMITED
 
 
-async def test_a_full_window_admits_nothing() -> None:
+async def test_full_window_admits_nothing() -> None:
     async with open_harness() as harness:
         [feed] = await feeds_of(harness, 1)
         window = Window(2)
@@ -45,7 +45,7 @@ async def test_one_message_may_always_go_when_nothing_is_outstanding() -> None:
         assert not window.admits(feed, 1)
 
 
-async def test_a_held_window_admits_nothing_until_it_is_released() -> None:
+async def test_held_window_admits_nothing_until_it_is_released() -> None:
     async with open_harness() as harness:
         [feed] = await feeds_of(harness, 1)
         window = Window()
@@ -55,7 +55,7 @@ async def test_a_held_window_admits_nothing_until_it_is_released() -> None:
         assert window.admits(feed, 1)
 
 
-async def test_a_smaller_limit_takes_nothing_back() -> None:
+async def test_smaller_limit_takes_nothing_back() -> None:
     async with open_harness() as harness:
         [feed] = await feeds_of(harness, 1)
         window = Window(10)
@@ -137,7 +137,7 @@ async def test_who_leaves_the_line_lets_the_next_go() -> None:
         assert window.waiting == 0
 
 
-async def test_a_call_to_a_queue_that_stops_is_passed_on() -> None:
+async def test_call_to_a_queue_that_stops_is_passed_on() -> None:
     async with open_harness() as harness:
         window = Window(1)
         queues = [harness.queue(name) for name in ("held", "a", "b")]
@@ -172,7 +172,7 @@ async def test_two_queues_under_a_window_of_one_make_progress_alternately() -> N
         assert names == ["queue.a"] + ["queue.a", "queue.b"] * 4 + ["queue.b"]
 
 
-async def test_a_queue_that_settles_and_publishes_in_one_turn_does_not_starve_its_neighbour() -> None:
+async def test_queue_that_settles_and_publishes_in_one_turn_does_not_starve_its_neighbour() -> None:
     async with open_harness() as harness:
         window = Window(1)
         busy, waiting = harness.queue("busy"), harness.queue("waiting")
@@ -191,7 +191,7 @@ async def test_a_queue_that_settles_and_publishes_in_one_turn_does_not_starve_it
         assert (first.take(), second.take()) == ([], [b"2"])
 
 
-async def test_a_large_message_is_not_starved_by_small_ones() -> None:
+async def test_large_message_is_not_starved_by_small_ones() -> None:
     async with open_harness() as harness:
         window = Window(bytes=10)
         small, large = harness.queue("small"), harness.queue("large")
@@ -230,7 +230,7 @@ async def test_closing_a_called_feed_lets_the_next_go() -> None:
 
 
 @pytest.mark.parametrize("limits", [{"messages": -1}, {"bytes": -1}])
-def test_a_limit_below_zero_is_refused_and_never_taken_for_none_or_for_no_room(limits: dict[str, int]) -> None:
+def test_limit_below_zero_is_refused_and_never_taken_for_none_or_for_no_room(limits: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="limits are 0 for none, or more"):
         Window(**limits)
     window = Window(1)

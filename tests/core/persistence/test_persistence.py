@@ -68,7 +68,7 @@ async def test_waiting_ends_when_the_batch_is_on_disk(disk: SimulatedDisk, persi
         await persistence.wait_committed(1)
 
 
-def test_a_callback_is_called_once_when_its_batch_is_on_disk(disk: SimulatedDisk, persistence: Persistence) -> None:
+def test_callback_is_called_once_when_its_batch_is_on_disk(disk: SimulatedDisk, persistence: Persistence) -> None:
     called: list[None] = []
     disk.journal.add(DECLARE)
     persistence.when_committed(disk.journal.open_batch, lambda: called.append(None))
@@ -132,7 +132,7 @@ def test_store_that_fails_is_not_behind(disk: SimulatedDisk, persistence: Persis
     assert not persistence.behind
 
 
-def test_a_fault_lets_publishers_look_for_their_routes_anew(disk: SimulatedDisk, persistence: Persistence) -> None:
+def test_fault_lets_publishers_look_for_their_routes_anew(disk: SimulatedDisk, persistence: Persistence) -> None:
     directories = [Directory("a", persistence=persistence), Directory("b", persistence=persistence)]
     disk.fail()
     assert [directory.version for directory in directories] == [1, 1]

@@ -171,7 +171,7 @@ async def test_domains_are_apart() -> None:
         assert [binding.key for binding in directory.sinks["s"].bindings] == [domain]
 
 
-async def test_a_domain_is_known_by_anything_in_it() -> None:
+async def test_domain_is_known_by_anything_in_it() -> None:
     disk = SimulatedDisk(MemoryStore())
     disk.journal.add(RecordPut(RecordKind.SINK, encode_key("d", "s"), encode_options(SinkOptions())))
     disk.journal.add(RecordPut(RecordKind.JOB, b"job", b""))
@@ -188,7 +188,7 @@ def test_before_the_store_is_open_nothing_is_known() -> None:
     assert (directory.sinks, directory.queues) == ({}, {})
 
 
-async def test_a_binding_that_leads_nowhere_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+async def test_binding_that_leads_nowhere_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     async with open_durable_harness() as durable:
         durable.harness.queue("q")
         durable.harness.sink("s")
@@ -200,7 +200,7 @@ async def test_a_binding_that_leads_nowhere_is_left_out(caplog: pytest.LogCaptur
     assert "led nowhere" in caplog.text
 
 
-async def test_a_queue_in_another_life_has_what_the_store_has() -> None:
+async def test_queue_in_another_life_has_what_the_store_has() -> None:
     async with open_durable_harness() as durable:
         queue = durable.harness.queue("q")
         publish(queue, b"1", b"22", b"333", head=PERSISTENT)
@@ -212,7 +212,7 @@ async def test_a_queue_in_another_life_has_what_the_store_has() -> None:
         assert again.harness.queue("new").backlog.queue == 2  # type: ignore[union-attr]
 
 
-def test_the_size_of_what_is_settled_in_part_is_about_right() -> None:
+def test_size_of_what_is_settled_in_part_is_about_right() -> None:
     disk = SimulatedDisk(MemoryStore())
     disk.journal.add(QueueDeclared(1, encode_key("domain", "q"), encode_options(QueueOptions())))
     disk.journal.append(1, 1, b"", [b"11", b"22", b"33", b"44"], 8)

@@ -113,14 +113,14 @@ def test_keys_of_other_names_differ() -> None:
     assert encode_key("a", "b") != encode_key("ab") != encode_key("a", "", "b")
 
 
-def test_the_strategies_know_all_options() -> None:
+def test_strategies_know_all_options() -> None:
     """An option that is new must be in the strategies, so that it is known to come back."""
     options = [QueueOptions, SinkOptions, Head, Binding]
     assert [len(kind.__struct_fields__) for kind in options] == [16, 8, 15, 6]
 
 
 @given(QUEUES)
-def test_a_queues_options_come_back(options: QueueOptions) -> None:
+def test_queues_options_come_back(options: QueueOptions) -> None:
     found, origin, user = decode_queue_options(encode_options(options, "peer", "ada"))
     assert (origin, user) == ("peer", "ada")
     assert found == options
@@ -128,7 +128,7 @@ def test_a_queues_options_come_back(options: QueueOptions) -> None:
 
 
 @given(SINKS)
-def test_a_sinks_options_come_back(options: SinkOptions) -> None:
+def test_sinks_options_come_back(options: SinkOptions) -> None:
     assert decode_sink_options(encode_options(options)) == (options, "", "")
 
 
@@ -144,7 +144,7 @@ def typed(value: object) -> object:
 @pytest.mark.parametrize(
     ("decode", "options"), [(decode_queue_options, QueueOptions()), (decode_sink_options, SinkOptions())]
 )
-def test_an_option_that_an_earlier_version_did_not_know_is_as_by_default(
+def test_option_that_an_earlier_version_did_not_know_is_as_by_default(
     decode: Callable[[bytes], object], options: QueueOptions | SinkOptions
 ) -> None:
     assert decode(msgspec.msgpack.encode({})) == (options, "", "")
@@ -163,7 +163,7 @@ def test_heads_come_back(head: Head, level: int) -> None:
 
 
 @given(HEADS, st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(0, 1e6))
-def test_a_deadline_is_as_far_away_by_another_clock(head: Head, now: float, other: float, left: float) -> None:
+def test_deadline_is_as_far_away_by_another_clock(head: Head, now: float, other: float, left: float) -> None:
     codec = HeadCodec()
     found, level, deadline = codec.decode(codec.encode(head, 3, now + left, now), other)
     assert (found, level) == (head, 3)
@@ -194,7 +194,7 @@ def test_no_more_heads_are_remembered_than_is_good(monkeypatch: pytest.MonkeyPat
         assert [codec.decode(codec.encode(head, 0, inf, 0.0), 0.0)[0] for head in heads] == heads
 
 
-def test_a_head_that_an_earlier_version_wrote_has_no_publisher() -> None:
+def test_head_that_an_earlier_version_wrote_has_no_publisher() -> None:
     codec = HeadCodec()
     encoded = codec.encode(Head(routing_key="k", publisher=7), 2, inf, 0.0)
     fields = msgspec.msgpack.decode(encoded)

@@ -121,7 +121,7 @@ def test_runs_behind_one_that_misses_something_are_confirmed_singly() -> None:
     assert confirms.take() == Confirmed([], [], 5)
 
 
-def test_a_number_that_one_of_two_queues_refuses_is_refused() -> None:
+def test_number_that_one_of_two_queues_refuses_is_refused() -> None:
     confirms = Confirms(Woken())
     receipt = confirms.expect(3, 2)
     receipt.placed(3)
@@ -130,13 +130,13 @@ def test_a_number_that_one_of_two_queues_refuses_is_refused() -> None:
     assert confirms.take() == Confirmed([2, 3], [1], 0)
 
 
-def test_a_run_that_is_refused_wholly_confirms_nothing() -> None:
+def test_run_that_is_refused_wholly_confirms_nothing() -> None:
     confirms = Confirms(Woken())
     confirms.expect(2, 1).refused(0, 2)
     assert confirms.take() == Confirmed([1, 2], [], 0)
 
 
-def test_a_receipt_is_done_once_with_the_last_placement() -> None:
+def test_receipt_is_done_once_with_the_last_placement() -> None:
     woken = Woken()
     receipt = Receipt(1, 2, 4, woken)
     receipt.placed(2)
@@ -192,7 +192,7 @@ def test_what_is_kept_behind_a_run_that_misses_something_waits_for_the_disk_as_w
     assert confirms.take() == Confirmed([], [1], 0)
 
 
-async def test_a_receipt_names_the_batch_if_the_queue_keeps_some_of_the_run() -> None:
+async def test_receipt_names_the_batch_if_the_queue_keeps_some_of_the_run() -> None:
     async with open_durable_harness() as durable:
         full = QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH)
         queue, transient = durable.harness.queue("d", full), durable.harness.queue("t", QueueOptions(durable=False))

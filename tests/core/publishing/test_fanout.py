@@ -60,7 +60,7 @@ async def test_very_many_queues_are_told_in_turns_and_the_confirm_comes_when_all
     assert confirms.take().single == [1]
 
 
-async def test_the_publisher_waits_until_all_queues_are_told_and_others_do_not(harness: Harness) -> None:
+async def test_publisher_waits_until_all_queues_are_told_and_others_do_not(harness: Harness) -> None:
     way, other, last = publisher(harness), publisher(harness), str(MANY - 1)
     harness.turn(lambda: way.publish(*run("s", "", b"1")))
     with pytest.raises(PublishingPaused) as paused:

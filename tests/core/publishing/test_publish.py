@@ -8,7 +8,7 @@ def run_of(*contents: bytes) -> Publish:
     return Publish(HEAD, list(contents), sum(map(len, contents)))
 
 
-def test_a_run_falls_into_messages_that_report_to_one_receipt() -> None:
+def test_run_falls_into_messages_that_report_to_one_receipt() -> None:
     receipt = Receipt(1, 2, 2, lambda: None)
     parts = Publish(HEAD, [b"a", b"bc"], 3, receipt, 5, 1.5).split()
     assert [(part.contents, part.size, part.position, part.delay) for part in parts] == [
@@ -30,7 +30,7 @@ async def test_what_a_feed_takes_at_once_is_accepted() -> None:
         assert queue.ref.ask_nowait(Enlist()).published == 2
 
 
-async def test_an_offer_that_nobody_takes_leaves_no_trace() -> None:
+async def test_offer_that_nobody_takes_leaves_no_trace() -> None:
     async with open_harness() as harness:
         queue, consumer, channel = harness.queue(), harness.consumer(), Window(1)
         assert not queue.ref.ask_nowait(Offer(HEAD, b"no feed"))
@@ -43,7 +43,7 @@ async def test_an_offer_that_nobody_takes_leaves_no_trace() -> None:
         assert (statistics.ready, statistics.published, statistics.dropped) == (0, 1, 0)
 
 
-async def test_an_offer_does_not_pass_what_waits_already() -> None:
+async def test_offer_does_not_pass_what_waits_already() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue(), harness.consumer()
         feed = harness.feed(queue, consumer, messages=1)
@@ -53,7 +53,7 @@ async def test_an_offer_does_not_pass_what_waits_already() -> None:
         assert ready(queue) == []
 
 
-async def test_an_offer_to_a_queue_that_keeps_nothing_still_reaches_a_feed() -> None:
+async def test_offer_to_a_queue_that_keeps_nothing_still_reaches_a_feed() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue(options=QueueOptions(max_length=0)), harness.consumer()
         assert not queue.ref.ask_nowait(Offer(HEAD, b"1"))
@@ -73,7 +73,7 @@ async def test_an_offer_to_a_queue_that_keeps_nothing_still_reaches_a_feed() -> 
         (QueueOptions(max_bytes=3, overflow=Overflow.REJECT_PUBLISH_DLX), [b"12", b"34"], False),
     ],
 )
-async def test_a_queue_tells_whether_it_would_refuse(options: QueueOptions, runs: list[bytes], fits: bool) -> None:
+async def test_queue_tells_whether_it_would_refuse(options: QueueOptions, runs: list[bytes], fits: bool) -> None:
     async with open_harness() as harness:
         queue = harness.queue(options=options)
         assert queue.ref.ask_nowait(Fits([run_of(body) for body in runs])) is fits

@@ -59,7 +59,7 @@ async def test_one_queue_that_is_full_refuses_all_of_it() -> None:
         assert not transaction.is_empty
 
 
-async def test_a_rollback_forgets_everything() -> None:
+async def test_rollback_forgets_everything() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue(), harness.consumer()
         harness.feed(queue, consumer)
@@ -73,7 +73,7 @@ async def test_a_rollback_forgets_everything() -> None:
         assert queue.ref.ask_nowait(Enlist()).unsettled == 1
 
 
-async def test_a_queue_that_is_being_restarted_puts_the_commit_off() -> None:
+async def test_queue_that_is_being_restarted_puts_the_commit_off() -> None:
     async with open_harness() as harness:
         down, up = harness.queue("down"), harness.queue("up")
         transaction = Transaction(harness.directory)
@@ -92,7 +92,7 @@ async def test_a_queue_that_is_being_restarted_puts_the_commit_off() -> None:
         assert (ready(up), ready(down)) == ([b"1"], [b"1"])
 
 
-async def test_a_queue_that_was_stopped_refuses() -> None:
+async def test_queue_that_was_stopped_refuses() -> None:
     async with open_harness(max_restarts=1) as harness:
         broken, whole = harness.queue("broken"), harness.queue("whole")
         await harness.crash_for_good(broken)
@@ -103,7 +103,7 @@ async def test_a_queue_that_was_stopped_refuses() -> None:
         assert ready(whole) == []
 
 
-async def test_a_queue_that_was_deleted_meanwhile_is_left_out() -> None:
+async def test_queue_that_was_deleted_meanwhile_is_left_out() -> None:
     async with open_harness() as harness:
         gone, there = harness.queue("gone"), harness.queue("there")
         transaction = Transaction(harness.directory)
@@ -116,7 +116,7 @@ async def test_a_queue_that_was_deleted_meanwhile_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("options", [QueueOptions(max_length=2), QueueOptions(max_bytes=2)])
-async def test_a_queue_that_lets_the_oldest_give_way_refuses_nothing(options: QueueOptions) -> None:
+async def test_queue_that_lets_the_oldest_give_way_refuses_nothing(options: QueueOptions) -> None:
     async with open_harness() as harness:
         queue: QueueState = harness.queue(options=options)
         transaction = Transaction(harness.directory)

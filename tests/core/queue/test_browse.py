@@ -3,7 +3,7 @@ from core.harness import open_harness, publish, ready, settle
 from triomq.core import Browse, Discard, Enlist, Get, Outcome, QueueOptions
 
 
-async def test_a_browser_sees_ready_messages_and_takes_nothing() -> None:
+async def test_browser_sees_ready_messages_and_takes_nothing() -> None:
     async with open_harness() as harness:
         state = harness.queue()
         publish(state, b"1", b"2", b"3")
@@ -17,7 +17,7 @@ async def test_a_browser_sees_ready_messages_and_takes_nothing() -> None:
         assert state.ref.ask_nowait(Enlist()).delivered == 0
 
 
-async def test_a_browser_goes_on_behind_the_last_id_that_it_saw() -> None:
+async def test_browser_goes_on_behind_the_last_id_that_it_saw() -> None:
     async with open_harness() as harness:
         state = harness.queue()
         publish(state, *[bytes([number]) for number in range(10)])
@@ -28,7 +28,7 @@ async def test_a_browser_goes_on_behind_the_last_id_that_it_saw() -> None:
         assert seen == list(range(1, 11))
 
 
-async def test_an_id_stays_the_same_through_delivery_and_return() -> None:
+async def test_id_stays_the_same_through_delivery_and_return() -> None:
     async with open_harness() as harness:
         state = harness.queue()
         publish(state, b"1", b"2")

@@ -1,9 +1,11 @@
 """The ceiling of a queue: what gives way, what is refused, and what never goes."""
 
 import pytest
+import trio
+from trio.testing import MockClock
 
-from core.harness import HEAD, Harness, open_harness, publish, ready
-from triomq.core import Fits, Head, Publish, QueueOptions, QueueState, Receipt, bytes_ready
+from core.harness import HEAD, Harness, close, open_harness, publish, ready, settle
+from triomq.core import Fits, Head, Outcome, Publish, QueueOptions, QueueState, Receipt, bytes_ready
 from triomq.core.memory import MESSAGE_OVERHEAD
 
 EXPENDABLE = Head(routing_key="q", expendable=True)
@@ -120,3 +122,41 @@ async def test_ceiling_is_mentioned_in_the_log_once_a_minute(caplog: pytest.LogC
             push(state, number)
         publish(state, bytes(BODY))
         assert caplog.messages == ["queue has no room and loses messages"]
+
+
+async def test_ceiling_counts_what_was_requeued_before_more_is_taken() -> None:
+    async with open_harness() as harness:
+        state, consumer = low_queue(harness), harness.consumer()
+        feed = harness.feed(state, consumer)
+        push(state, 1, 2, 3, head=HEAD)
+        push(state, 4, head=HEAD)  # here is room for three again: all are with the consumer
+        batches = list(consumer.batches)
+        close(feed)
+        for batch in batches:
+            settle(batch, Outcome.REQUEUE)
+        assert numbers_in(state) == [1, 2, 3, 4]
+        push(state, 5, head=HEAD)
+        assert (numbers_in(state), state.dropped) == ([1, 2, 3, 4], 1)
+
+
+async def test_ceiling_counts_what_was_delayed_or_postponed_before_more_is_taken(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        state = low_queue(harness)
+        push(state, 1, head=HEAD)
+        contents = bodies(2, 3, 4)
+        state.ref.tell_nowait(Publish(HEAD, contents, sum(map(len, contents)), delay=1.0))
+        await trio.sleep(2)
+        assert numbers_in(state) == [1, 2, 3, 4]
+        push(state, 5, head=HEAD)
+        assert (numbers_in(state), state.dropped) == ([1, 2, 3, 4], 1)
+
+
+async def test_ceiling_drops_no_more_of_a_run_than_has_to_give_way_whatever_the_first_message_is() -> None:
+    async with open_harness() as harness:
+        state = low_queue(harness, 10 * 1000)
+        small = [b"%03d" % number for number in range(1)]
+        state.ref.tell_nowait(Publish(EXPENDABLE, small, 3))
+        push(state, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+        push(state, 10, 11)
+        assert numbers_in(state) == [2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+        assert state.lost == 2

@@ -54,7 +54,7 @@ def with_properties(properties: Properties, body: bytes = b"body") -> Publish:
     return Publish(head, [encoded + body], start + len(body))
 
 
-async def test_a_rejected_message_is_published_again_with_its_history() -> None:
+async def test_rejected_message_is_published_again_with_its_history() -> None:
     async with open_harness() as harness:
         dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
         harness.feed(state, consumer)
@@ -111,7 +111,7 @@ async def test_only_the_rejected_ones_of_a_batch_become_dead_letters() -> None:
         assert dead.backlog.ready == 2
 
 
-async def test_an_expired_message_loses_its_expiration_and_tells_what_it_was(autojump_clock: MockClock) -> None:
+async def test_expired_message_loses_its_expiration_and_tells_what_it_was(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         dead, state = harness.queue("dead"), harness.queue(options=lettered())
         state.ref.tell_nowait(with_properties(Properties(expiration=1.5)))
@@ -133,7 +133,7 @@ async def test_what_gives_way_in_a_full_queue_becomes_a_dead_letter() -> None:
         assert history(harness, next(dead.backlog.entries()).message)[0]["reason"] == "maxlen"
 
 
-async def test_a_full_queue_may_refuse_and_dead_letter() -> None:
+async def test_full_queue_may_refuse_and_dead_letter() -> None:
     async with open_harness() as harness:
         dead = harness.queue("dead")
         state = harness.queue(options=lettered(max_length=1, overflow=Overflow.REJECT_PUBLISH_DLX))
@@ -144,7 +144,7 @@ async def test_a_full_queue_may_refuse_and_dead_letter() -> None:
         assert only(dead).body == b"2"
 
 
-async def test_a_message_that_comes_back_too_often_becomes_a_dead_letter() -> None:
+async def test_message_that_comes_back_too_often_becomes_a_dead_letter() -> None:
     async with open_harness() as harness:
         dead, state, consumer = (
             harness.queue("dead"),
@@ -181,7 +181,7 @@ async def test_what_was_never_sent_does_not_count_against_the_limit() -> None:
         assert consumer.take() == [b"1"]
 
 
-async def test_a_circle_of_expiry_alone_ends_when_the_message_comes_round(autojump_clock: MockClock) -> None:
+async def test_circle_of_expiry_alone_ends_when_the_message_comes_round(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         a = harness.queue("a", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="b"))
         b = harness.queue("b", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="a"))
@@ -192,7 +192,7 @@ async def test_a_circle_of_expiry_alone_ends_when_the_message_comes_round(autoju
         assert (a.backlog.ready, b.backlog.ready) == (0, 0)
 
 
-async def test_a_circle_with_a_rejection_in_it_goes_on_and_counts(autojump_clock: MockClock) -> None:
+async def test_circle_with_a_rejection_in_it_goes_on_and_counts(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         work = harness.queue("work", QueueOptions(dead_letter_sink="", dead_letter_key="retry"))
         retry = harness.queue("retry", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="work"))
@@ -221,7 +221,7 @@ async def test_two_full_queues_that_dead_letter_into_each_other_wait_for_nobody(
         assert (a.backlog.ready, b.backlog.ready) == (1, 1)
 
 
-async def test_a_queue_that_dead_letters_into_itself_drops_what_comes_round() -> None:
+async def test_queue_that_dead_letters_into_itself_drops_what_comes_round() -> None:
     async with open_harness() as harness:
         state = harness.queue("q", QueueOptions(max_length=1, dead_letter_sink=""))
         publish(state, b"1", b"2")
@@ -230,7 +230,7 @@ async def test_a_queue_that_dead_letters_into_itself_drops_what_comes_round() ->
 
 
 @pytest.mark.parametrize("made_up", ["no list", [1, "x"], [{"queue": 5, "count": "many"}], None])
-async def test_a_history_that_a_publisher_made_up_does_no_harm(made_up: object) -> None:
+async def test_history_that_a_publisher_made_up_does_no_harm(made_up: object) -> None:
     async with open_harness() as harness:
         dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
         harness.feed(state, consumer)
@@ -266,7 +266,7 @@ async def test_deaths_elsewhere_are_merged_too_and_what_nobody_understands_stays
 
 
 @pytest.mark.parametrize("made_up", ["no list", [], None])
-async def test_a_history_that_is_there_says_how_it_began_or_nobody_does(made_up: object) -> None:
+async def test_history_that_is_there_says_how_it_began_or_nobody_does(made_up: object) -> None:
     async with open_harness() as harness:
         dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
         harness.feed(state, consumer)
@@ -318,7 +318,7 @@ async def test_dead_letters_lose_nothing_when_the_queue_that_they_go_to_has_cras
         assert only(dead).body == b"x"
 
 
-async def test_a_position_that_is_named_twice_makes_one_dead_letter() -> None:
+async def test_position_that_is_named_twice_makes_one_dead_letter() -> None:
     async with open_harness() as harness:
         dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
         harness.feed(state, consumer)
@@ -337,7 +337,7 @@ async def test_properties_that_nobody_can_read_cost_no_queue_its_life() -> None:
 
 
 @pytest.mark.parametrize("count", [-5, 2**31, 2**63 - 1, 2**64 - 1, True])
-async def test_a_count_that_a_publisher_made_up_does_not_overflow(count: int) -> None:
+async def test_count_that_a_publisher_made_up_does_not_overflow(count: int) -> None:
     async with open_harness() as harness:
         dead, state = harness.queue("dead"), harness.queue(options=lettered(max_length=0))
         made_up = [{"queue": "q", "reason": "maxlen", "count": count}]
@@ -345,7 +345,7 @@ async def test_a_count_that_a_publisher_made_up_does_not_overflow(count: int) ->
         assert history(harness, only(dead))[0]["count"] in (1, 2)
 
 
-async def test_a_circle_of_queues_whose_names_are_no_text_ends_too(autojump_clock: MockClock) -> None:
+async def test_circle_of_queues_whose_names_are_no_text_ends_too(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         a = harness.queue("\udcff", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="\udcfe"))
         b = harness.queue("\udcfe", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="\udcff"))

@@ -40,7 +40,7 @@ def test_what_is_still_to_be_read_counts_until_it_comes_or_is_forgotten() -> Non
     assert (waiting.count, waiting.numbers()) == (0, [])
 
 
-async def test_a_delayed_message_is_delivered_when_its_time_has_come(autojump_clock: MockClock) -> None:
+async def test_delayed_message_is_delivered_when_its_time_has_come(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(), harness.consumer()
         harness.feed(state, consumer)
@@ -55,7 +55,7 @@ async def test_a_delayed_message_is_delivered_when_its_time_has_come(autojump_cl
         assert state.ref.ask_nowait(Enlist()).delayed == 0
 
 
-async def test_a_delayed_message_stands_behind_what_is_ready_by_then(autojump_clock: MockClock) -> None:
+async def test_delayed_message_stands_behind_what_is_ready_by_then(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state = harness.queue()
         delayed(state, b"second", delay=1)
@@ -66,7 +66,7 @@ async def test_a_delayed_message_stands_behind_what_is_ready_by_then(autojump_cl
         assert [entry.id for entry in state.ref.ask_nowait(Browse())] == [1, 2, 3]
 
 
-async def test_a_delayed_message_outlives_a_crash_of_its_queue(autojump_clock: MockClock) -> None:
+async def test_delayed_message_outlives_a_crash_of_its_queue(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state = harness.queue()
         delayed(state, b"later", delay=1)
@@ -75,7 +75,7 @@ async def test_a_delayed_message_outlives_a_crash_of_its_queue(autojump_clock: M
         assert ready(state) == [b"later"]
 
 
-async def test_a_purge_forgets_delayed_messages_too(autojump_clock: MockClock) -> None:
+async def test_purge_forgets_delayed_messages_too(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state = harness.queue()
         delayed(state, b"later", delay=1)
@@ -85,7 +85,7 @@ async def test_a_purge_forgets_delayed_messages_too(autojump_clock: MockClock) -
         assert ready(state) == []
 
 
-async def test_the_time_to_live_begins_when_a_delayed_message_becomes_ready(autojump_clock: MockClock) -> None:
+async def test_time_to_live_begins_when_a_delayed_message_becomes_ready(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state = harness.queue(options=QueueOptions(message_ttl=1.0))
         delayed(state, b"later", delay=5)

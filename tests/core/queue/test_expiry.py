@@ -58,7 +58,7 @@ async def test_messages_expire_when_they_say_so_themselves(autojump_clock: MockC
         assert bodies(state) == [b"for ever"]
 
 
-async def test_the_shorter_of_both_times_to_live_counts(autojump_clock: MockClock) -> None:
+async def test_shorter_of_both_times_to_live_counts(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         short = harness.queue("short", QueueOptions(message_ttl=1))
         long = harness.queue("long", QueueOptions(message_ttl=100))
@@ -70,7 +70,7 @@ async def test_the_shorter_of_both_times_to_live_counts(autojump_clock: MockCloc
         assert bodies(long) == []
 
 
-async def test_a_message_behind_one_that_lives_longer_goes_when_it_comes_first(autojump_clock: MockClock) -> None:
+async def test_message_behind_one_that_lives_longer_goes_when_it_comes_first(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state = harness.queue()
         publish_expiring(state, b"long", 10)
@@ -98,7 +98,7 @@ async def test_what_has_no_time_to_live_expires_unless_a_feed_takes_it_at_once(a
         assert state.ref.ask_nowait(Enlist()).expired == 2
 
 
-async def test_a_message_that_is_out_does_not_expire_but_may_when_it_comes_back(autojump_clock: MockClock) -> None:
+async def test_message_that_is_out_does_not_expire_but_may_when_it_comes_back(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(options=QueueOptions(message_ttl=1)), harness.consumer()
         feed = harness.feed(state, consumer)
@@ -121,7 +121,7 @@ async def test_expired_messages_are_never_handed_out(autojump_clock: MockClock) 
         assert consumer.take() == [b"new"]
 
 
-async def test_a_million_messages_expire_turn_by_turn_when_they_become_dead_letters(autojump_clock: MockClock) -> None:
+async def test_million_messages_expire_turn_by_turn_when_they_become_dead_letters(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         dead = harness.queue("dead")
         state = harness.queue(options=QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="dead"))
@@ -142,7 +142,7 @@ async def test_messages_expire_in_a_queue_that_has_crashed_meanwhile(autojump_cl
         assert ready(state) == []
 
 
-async def test_a_queue_that_nobody_uses_is_deleted(autojump_clock: MockClock) -> None:
+async def test_queue_that_nobody_uses_is_deleted(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         harness.queue(options=QueueOptions(expires=10))
         await trio.sleep(9)
@@ -154,7 +154,7 @@ async def test_a_queue_that_nobody_uses_is_deleted(autojump_clock: MockClock) ->
 
 
 @pytest.mark.parametrize("use", ["feed", "get", "declare"])
-async def test_a_queue_that_is_used_lives_on(use: str, autojump_clock: MockClock) -> None:
+async def test_queue_that_is_used_lives_on(use: str, autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         options = QueueOptions(expires=10)
         state, consumer = harness.queue(options=options), harness.consumer()

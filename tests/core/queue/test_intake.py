@@ -16,7 +16,7 @@ def content_of(expiration: float | None, priority: int | None) -> bytes:
     return encode_core(Properties(expiration=expiration, priority=priority, type="x"))
 
 
-def test_a_queue_s_time_to_live_leaves_a_run_whole() -> None:
+def test_queue_s_time_to_live_leaves_a_run_whole() -> None:
     (part,) = sort_out(Head(), [b"a", b"b"], 2, QueueOptions(message_ttl=1.5), CODECS, 10.0)
     assert (part.contents, part.size, part.deadline, part.level) == ([b"a", b"b"], 2, 11.5, 0)
 
@@ -39,7 +39,7 @@ def test_priorities_that_the_queue_does_not_know_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("forever", [inf, nan, 1e300])
-def test_an_expiration_beyond_all_measure_never_comes(forever: float) -> None:
+def test_expiration_beyond_all_measure_never_comes(forever: float) -> None:
     content = encode_core(Properties(expiration=forever))
     head = Head(properties_stop=len(content), body_start=len(content), has_expiration=True)
     (part,) = sort_out(head, [content], len(content), QueueOptions(), CODECS, 0.0)
@@ -73,13 +73,13 @@ def test_parts_are_the_run_in_order_cut_where_deadline_or_level_change(
     assert all((one.deadline, one.level) != (other.deadline, other.level) for one, other in pairwise(together))
 
 
-def test_a_message_whose_properties_nobody_can_read_is_as_one_without() -> None:
+def test_message_whose_properties_nobody_can_read_is_as_one_without() -> None:
     head = Head(properties_stop=2, has_priority=True, has_expiration=True)
     (part,) = sort_out(head, [b"\xff\xff"], 2, QueueOptions(max_priority=3, message_ttl=1.0), CODECS, 0.0)
     assert (part.deadline, part.level) == (1.0, 0)
 
 
-def test_a_priority_below_the_lowest_counts_as_the_lowest() -> None:
+def test_priority_below_the_lowest_counts_as_the_lowest() -> None:
     content = content_of(None, -4)
     head = Head(properties_stop=len(content), has_priority=True)
     (part,) = sort_out(head, [content], 0, QueueOptions(max_priority=3), CODECS, 0.0)

@@ -4,12 +4,12 @@ import trio
 from trio.testing import MockClock
 
 from core.durable import PERSISTENT, get, open_durable_harness
-from core.harness import Consumer, Harness, open_harness, publish, ready
-from triomq.core import Batch, Enlist, QueueOptions, QueueState, postpone
+from core.harness import Consumer, Harness, open_harness, publish, ready, settle
+from triomq.core import Batch, Enlist, QueueOptions, QueueState, Window, postpone
 from triomq.core.queue.delay import Postponed, delay_after
 
 
-def test_the_delay_doubles_from_one_second_to_a_minute() -> None:
+def test_delay_doubles_from_one_second_to_a_minute() -> None:
     assert [delay_after(failures) for failures in (1, 2, 3, 6, 7, 10_000)] == [1, 2, 4, 32, 60, 60]
 
 
@@ -47,7 +47,7 @@ async def test_room_is_given_back_at_once_and_the_place_stays(autojump_clock: Mo
         assert ready(state) == [b"2", b"4"]
 
 
-async def test_a_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: MockClock) -> None:
+async def test_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state = harness.queue()
         consumer = fed(harness, state)
@@ -59,7 +59,7 @@ async def test_a_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: Mock
         assert state.ref.ask_nowait(Enlist()).delayed == 0
 
 
-async def test_a_kill_while_it_waits_loses_neither_the_message_nor_the_count(autojump_clock: MockClock) -> None:
+async def test_kill_while_it_waits_loses_neither_the_message_nor_the_count(autojump_clock: MockClock) -> None:
     async with open_durable_harness() as durable:
         queue = durable.harness.queue(options=QueueOptions())
         consumer = fed(durable.harness, queue)
@@ -73,3 +73,17 @@ async def test_a_kill_while_it_waits_loses_neither_the_message_nor_the_count(aut
         assert get(queue, again.disk) == (b"1", True)
         (batch,) = queue.backlog.outstanding()
         assert batch.attempts == 3
+
+
+async def test_feed_that_waits_in_a_line_does_not_lose_its_place_when_its_message_is_postponed() -> None:
+    async with open_harness() as harness:
+        window, deliveries = Window(1), list[Batch]()
+        queues = [harness.queue(name) for name in ("first", "second", "third")]
+        for queue in queues:
+            harness.feed(queue, harness.consumer(deliveries), shared=(window,))
+        for number in (0, 1, 0, 2):  # the first one's first message is delivered, the others wait in this order
+            publish(queues[number], b"x")
+        harness.turn(lambda: postpone(deliveries[0], 0, "crash"))
+        settle(deliveries[1])
+        settle(deliveries[2])
+        assert [batch.queue for batch in deliveries] == [queues[number].ref for number in (0, 1, 0, 2)]

@@ -50,7 +50,7 @@ async def test_several_runs_of_a_turn_are_dispatched_once() -> None:
         assert batch.contents == [b"1", b"2"]
 
 
-async def test_the_oldest_give_way_when_there_are_too_many() -> None:
+async def test_oldest_give_way_when_there_are_too_many() -> None:
     async with open_harness() as harness:
         state = harness.queue(options=QueueOptions(max_length=2))
         receipt = Receipt(1, 4, 4, nothing)
@@ -68,7 +68,7 @@ async def test_what_a_consumer_takes_at_once_does_not_give_way() -> None:
         assert ready(state) == []
 
 
-async def test_the_newest_are_refused_when_a_full_queue_rejects() -> None:
+async def test_newest_are_refused_when_a_full_queue_rejects() -> None:
     async with open_harness() as harness:
         state = harness.queue(options=QueueOptions(max_length=2, overflow=Overflow.REJECT_PUBLISH))
         receipt = Receipt(7, 3, 3, nothing)
@@ -89,7 +89,7 @@ async def test_what_comes_back_to_a_full_queue_that_rejects_is_kept() -> None:
         assert ready(state) == [b"1", b"2", b"3", b"4"]
 
 
-async def test_a_run_larger_than_a_queue_that_rejects_passes_through_to_its_consumers() -> None:
+async def test_run_larger_than_a_queue_that_rejects_passes_through_to_its_consumers() -> None:
     async with open_harness() as harness:
         options = QueueOptions(max_bytes=2, overflow=Overflow.REJECT_PUBLISH)
         state, consumer = harness.queue(options=options), harness.consumer()
@@ -109,7 +109,7 @@ async def test_octets_around_the_body_do_not_count_against_the_limit() -> None:
         assert len(ready(state)) == 2
 
 
-async def test_a_connection_that_publishes_more_than_a_queue_holds_and_consumes_from_it_finishes() -> None:
+async def test_connection_that_publishes_more_than_a_queue_holds_and_consumes_from_it_finishes() -> None:
     async with open_harness() as harness:
         options = QueueOptions(max_length=100, overflow=Overflow.REJECT_PUBLISH)
         state, consumer = harness.queue(options=options), harness.consumer()
@@ -142,7 +142,7 @@ async def test_a_connection_that_publishes_more_than_a_queue_holds_and_consumes_
         assert state.statistics().ready == state.statistics().unsettled == 0
 
 
-async def test_a_backlog_of_a_million_leaves_batch_by_batch_as_the_outlet_has_room() -> None:
+async def test_backlog_of_a_million_leaves_batch_by_batch_as_the_outlet_has_room() -> None:
     async with open_harness() as harness:
         state, consumer, socket_window = harness.queue(), harness.consumer(), Window(bytes=1_000)
         content = b"x" * 10
@@ -163,7 +163,7 @@ async def test_a_backlog_of_a_million_leaves_batch_by_batch_as_the_outlet_has_ro
         assert state.statistics().ready == 1_000_000 - delivered - 100
 
 
-async def test_an_ack_on_one_queue_starts_the_next_under_a_shared_window() -> None:
+async def test_ack_on_one_queue_starts_the_next_under_a_shared_window() -> None:
     async with open_harness() as harness:
         channel = Window(1)
         first, second = harness.queue("q1"), harness.queue("q2")
@@ -177,7 +177,7 @@ async def test_an_ack_on_one_queue_starts_the_next_under_a_shared_window() -> No
         assert two.take() == [b"2"]
 
 
-async def test_a_queue_that_is_deleted_gives_the_room_of_what_is_out_to_others() -> None:
+async def test_queue_that_is_deleted_gives_the_room_of_what_is_out_to_others() -> None:
     async with open_harness() as harness:
         channel = Window(1)
         first, second = harness.queue("q1"), harness.queue("q2")
@@ -193,7 +193,7 @@ async def test_a_queue_that_is_deleted_gives_the_room_of_what_is_out_to_others()
         assert channel.used == 1
 
 
-async def test_a_queue_that_crashes_gives_the_room_of_what_is_out_to_others() -> None:
+async def test_queue_that_crashes_gives_the_room_of_what_is_out_to_others() -> None:
     async with open_harness() as harness:
         channel = Window(1)
         first, second = harness.queue("q1"), harness.queue("q2")
@@ -223,7 +223,7 @@ async def test_closing_a_feed_lets_the_next_in_line_go() -> None:
         assert consumers[2].take() == [bytes(2)]
 
 
-async def test_a_message_that_gives_way_was_offered_to_every_feed_first() -> None:
+async def test_message_that_gives_way_was_offered_to_every_feed_first() -> None:
     async with open_harness() as harness:
         channel, gate = Window(1), Window()
         state = harness.queue(options=QueueOptions(max_length=1))
@@ -245,7 +245,7 @@ async def test_a_message_that_gives_way_was_offered_to_every_feed_first() -> Non
         assert ready(state) == [b"3"]
 
 
-async def test_a_get_takes_the_first_message_alone_after_the_feeds() -> None:
+async def test_get_takes_the_first_message_alone_after_the_feeds() -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(), harness.consumer()
         assert state.ref.ask_nowait(Get()) is None
@@ -271,7 +271,7 @@ async def test_gets_from_two_queues_in_one_turn_answer_in_order() -> None:
         assert [answer and answer.contents for answer in answers] == [[b"1"], [b"2"], None]
 
 
-async def test_a_purge_and_a_count_come_after_what_feeds_can_take() -> None:
+async def test_purge_and_a_count_come_after_what_feeds_can_take() -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(), harness.consumer()
         harness.feed(state, consumer, messages=1)
@@ -286,7 +286,7 @@ async def test_a_purge_and_a_count_come_after_what_feeds_can_take() -> None:
 
 
 @pytest.mark.parametrize("exclusive", [(True, False), (False, True), (True, True)])
-async def test_an_exclusive_feed_is_the_only_one(exclusive: tuple[bool, bool]) -> None:
+async def test_exclusive_feed_is_the_only_one(exclusive: tuple[bool, bool]) -> None:
     async with open_harness() as harness:
         state = harness.queue()
         first = harness.feed(state, harness.consumer(), exclusive=exclusive[0])
@@ -310,7 +310,7 @@ async def test_what_is_settled_twice_counts_once() -> None:
         assert (state.statistics().unsettled, feed.window.used) == (0, 0)
 
 
-def test_a_run_is_tried_again_message_by_message_with_one_receipt() -> None:
+def test_run_is_tried_again_message_by_message_with_one_receipt() -> None:
     receipt = Receipt(10, 4, 3, nothing)
     parts = Publish(HEAD, [b"1", b"22", b"333"], 6, receipt, position=1).split()
     assert [(part.contents, part.size, part.position) for part in parts] == [
@@ -337,7 +337,7 @@ async def test_messages_told_while_a_queue_is_restarted_are_placed_when_it_runs(
         assert ready(state) == [b"1"]
 
 
-async def test_a_queue_that_crashes_too_often_is_stopped_and_refuses() -> None:
+async def test_queue_that_crashes_too_often_is_stopped_and_refuses() -> None:
     async with open_harness(max_restarts=1) as harness:
         state, consumer, receipt = harness.queue(), harness.consumer(), Receipt(1, 1, 1, nothing)
         publish(state, b"kept")
@@ -351,7 +351,7 @@ async def test_a_queue_that_crashes_too_often_is_stopped_and_refuses() -> None:
         assert ready(state) == [b"kept"]
 
 
-async def test_a_feed_moves_while_its_queue_is_never_without_one() -> None:
+async def test_feed_moves_while_its_queue_is_never_without_one() -> None:
     async with open_harness() as harness:
         state = harness.queue("q", QueueOptions(auto_delete=True))
         old, new = harness.consumer(), harness.consumer()
@@ -375,7 +375,7 @@ async def test_what_a_feed_that_moved_has_not_settled_goes_back_and_on_to_its_su
         assert new.take() == [b"2", b"1"]
 
 
-async def test_a_feed_that_has_closed_does_not_move() -> None:
+async def test_feed_that_has_closed_does_not_move() -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(), harness.consumer()
         feed = harness.feed(state, consumer)
@@ -384,7 +384,7 @@ async def test_a_feed_that_has_closed_does_not_move() -> None:
         assert not state.feeds
 
 
-async def test_a_feed_that_waits_for_room_moves_out_of_the_line() -> None:
+async def test_feed_that_waits_for_room_moves_out_of_the_line() -> None:
     async with open_harness() as harness:
         state, old, new, socket_window = harness.queue(), harness.consumer(), harness.consumer(), Window(bytes=1)
         feed = harness.feed(state, old, socket_window=socket_window, settles=False)

@@ -2,7 +2,7 @@ from core.harness import HEAD, close, open_harness, publish, ready, settle
 from triomq.core import Directory, Publish, QueueOptions, QueueState, QueueStatistics, Window
 
 
-def test_a_new_store_is_empty() -> None:
+def test_new_store_is_empty() -> None:
     assert QueueState("q", QueueOptions(), Directory("d")).statistics() == QueueStatistics(0, 0, 0, 0, 0, 0, 0)
 
 
@@ -43,7 +43,7 @@ async def test_taking_back_reaches_what_a_closed_feed_has_not_settled() -> None:
         assert (channel.used, ready(state), consumer.closed) == (0, [b"1"], [])
 
 
-async def test_a_queue_is_idle_when_nothing_happens_in_it_by_itself() -> None:
+async def test_queue_is_idle_when_nothing_happens_in_it_by_itself() -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(), harness.consumer()
         assert state.idle
@@ -60,7 +60,7 @@ async def test_a_queue_is_idle_when_nothing_happens_in_it_by_itself() -> None:
         assert state.idle
 
 
-async def test_a_queue_is_not_idle_while_messages_wait_for_their_time() -> None:
+async def test_queue_is_not_idle_while_messages_wait_for_their_time() -> None:
     async with open_harness() as harness:
         state = harness.queue()
         state.ref.tell_nowait(Publish(HEAD, [b"x"], 1, delay=3600))

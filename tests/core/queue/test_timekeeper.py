@@ -8,7 +8,7 @@ from core.queue.test_expiry import bodies, publish_expiring
 from triomq.core import Enlist, Get, Outcome, QueueOptions
 
 
-async def test_a_queue_without_deadlines_never_looks_at_the_clock() -> None:
+async def test_queue_without_deadlines_never_looks_at_the_clock() -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(), harness.consumer()
         harness.feed(state, consumer)
@@ -20,7 +20,7 @@ async def test_a_queue_without_deadlines_never_looks_at_the_clock() -> None:
         assert not looked
 
 
-async def test_a_message_behind_one_that_lives_for_ever_expires_when_it_comes_first(autojump_clock: MockClock) -> None:
+async def test_message_behind_one_that_lives_for_ever_expires_when_it_comes_first(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state = harness.queue()
         publish(state, b"for ever")
@@ -58,7 +58,7 @@ async def test_what_comes_back_too_late_is_not_delivered_again(autojump_clock: M
         assert [batch.message(0).body for batch in consumer.batches] == [b"for ever", b"now"]
 
 
-async def test_a_restarted_queue_still_looks_at_what_expires_behind_another(autojump_clock: MockClock) -> None:
+async def test_restarted_queue_still_looks_at_what_expires_behind_another(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state = harness.queue()
         publish(state, b"for ever")
@@ -69,7 +69,7 @@ async def test_a_restarted_queue_still_looks_at_what_expires_behind_another(auto
         assert bodies(state) == []
 
 
-async def test_a_get_never_gives_what_has_expired_when_too_much_has_for_one_turn(autojump_clock: MockClock) -> None:
+async def test_get_never_gives_what_has_expired_when_too_much_has_for_one_turn(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         harness.queue("dead")
         state = harness.queue(options=QueueOptions(dead_letter_sink="", dead_letter_key="dead"))

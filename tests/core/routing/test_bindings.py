@@ -22,14 +22,14 @@ def binding(key: str = "", destination: str = "q", **arguments: object) -> Bindi
     return make_binding("s", Target.QUEUE, destination, key, arguments)
 
 
-def test_the_order_of_arguments_does_not_make_another_binding() -> None:
+def test_order_of_arguments_does_not_make_another_binding() -> None:
     one, other = binding(a=1, b=2), binding(b=2, a=1)
     assert one == other
     assert hash(one) == hash(other)
     assert one.arguments == {"a": 1, "b": 2}
 
 
-def test_an_argument_of_another_type_makes_another_binding() -> None:
+def test_argument_of_another_type_makes_another_binding() -> None:
     assert binding(a=1) != binding(a=True)
 
 
@@ -49,7 +49,7 @@ def test_arguments_that_cannot_be_kept_are_refused(value: object) -> None:
 
 
 @given(st.sampled_from(KINDS), st.lists(st.tuples(KEYS, ARGUMENTS, st.integers(0, 3)), unique_by=str, max_size=8), KEYS)
-def test_a_table_gives_each_destination_once_and_forgets_what_is_removed(
+def test_table_gives_each_destination_once_and_forgets_what_is_removed(
     kind: SinkKind, rows: list[tuple[str, dict[str, object], int]], key: str
 ) -> None:
     table: RoutingTable[int] = make_table(kind)
@@ -66,14 +66,14 @@ def test_a_table_gives_each_destination_once_and_forgets_what_is_removed(
     assert list(table.match(key, lambda: {"h": 1})) == []
 
 
-def test_a_direct_table_compares_keys() -> None:
+def test_direct_table_compares_keys() -> None:
     table: RoutingTable[int] = make_table(SinkKind.DIRECT)
     table.add(binding("a"), 1)
     assert list(table.match("a", no_headers)) == [1]
     assert list(table.match("#", no_headers)) == []
 
 
-def test_a_fanout_table_does_not_look_at_keys() -> None:
+def test_fanout_table_does_not_look_at_keys() -> None:
     table: RoutingTable[int] = make_table(SinkKind.FANOUT)
     table.add(binding("a"), 1)
     table.add(binding("b"), 1)
@@ -82,13 +82,13 @@ def test_a_fanout_table_does_not_look_at_keys() -> None:
     assert list(table.match("c", no_headers)) == [1]
 
 
-def test_a_topic_table_matches_patterns() -> None:
+def test_topic_table_matches_patterns() -> None:
     table: RoutingTable[int] = make_table(SinkKind.TOPIC)
     table.add(binding("a.*"), 1)
     assert list(table.match("a.b", no_headers)) == [1]
 
 
-def test_a_headers_table_asks_for_headers_once_and_only_if_it_has_bindings() -> None:
+def test_headers_table_asks_for_headers_once_and_only_if_it_has_bindings() -> None:
     table: RoutingTable[int] = make_table(SinkKind.HEADERS)
     asked: list[int] = []
 
@@ -105,7 +105,7 @@ def test_a_headers_table_asks_for_headers_once_and_only_if_it_has_bindings() -> 
     assert asked == [1]
 
 
-def test_a_headers_table_refuses_arguments_that_mean_nothing() -> None:
+def test_headers_table_refuses_arguments_that_mean_nothing() -> None:
     table: RoutingTable[int] = make_table(SinkKind.HEADERS)
     with pytest.raises(PreconditionFailed):
         table.add(binding(**{"x-match": "never"}), 1)

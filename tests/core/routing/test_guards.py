@@ -22,7 +22,7 @@ def no_headers() -> Mapping[str, object]:
     raise AssertionError("nobody needs them")
 
 
-def test_a_predicate_makes_another_binding() -> None:
+def test_predicate_makes_another_binding() -> None:
     assert len({guarded("q"), guarded("q", predicate="small"), make_binding("s", Target.QUEUE, "q")}) == 3
     assert guarded("q") == guarded("q")
 
@@ -50,7 +50,7 @@ def test_headers_are_looked_at_only_when_the_key_leads_to_a_guard() -> None:
     assert list(guards.match("a.c", dict) or ["nothing"]) == ["nothing"]
 
 
-def test_a_headers_sink_asks_for_both() -> None:
+def test_headers_sink_asks_for_both() -> None:
     guards: Guards[str] = Guards(SinkKind.HEADERS)
     guards.add(guarded("q", colour="red"), "q")
     assert list(guards.match("", lambda: {"size": 10, "colour": "red"}) or ()) == ["q"]
@@ -79,7 +79,7 @@ async def test_guarded_and_other_bindings_lead_to_a_queue_once() -> None:
         assert names(harness, "k", size=9) == names(harness, "other", size=10) == ["a"]
 
 
-async def test_a_route_through_a_guard_must_be_found_anew_for_each_message() -> None:
+async def test_route_through_a_guard_must_be_found_anew_for_each_message() -> None:
     async with open_harness() as harness:
         harness.sink("s")
         harness.queue("q")
@@ -88,7 +88,7 @@ async def test_a_route_through_a_guard_must_be_found_anew_for_each_message() -> 
         assert not harness.directory.route("s", "other", no_headers).by_headers
 
 
-async def test_a_guard_may_stand_before_another_sink() -> None:
+async def test_guard_may_stand_before_another_sink() -> None:
     async with open_harness() as harness:
         harness.sink("s")
         harness.sink("inner", SinkKind.FANOUT)
@@ -99,7 +99,7 @@ async def test_a_guard_may_stand_before_another_sink() -> None:
         assert names(harness, size=1) == []
 
 
-async def test_the_last_guard_that_goes_takes_its_table_along() -> None:
+async def test_last_guard_that_goes_takes_its_table_along() -> None:
     async with open_harness() as harness:
         harness.sink("s")
         harness.queue("q")
@@ -124,7 +124,7 @@ async def test_arguments_that_mean_nothing_leave_no_guard() -> None:
         assert (sink.guards, dict(sink.bindings)) == (None, {})
 
 
-async def test_a_queue_that_is_deleted_takes_its_guards_along() -> None:
+async def test_queue_that_is_deleted_takes_its_guards_along() -> None:
     async with open_harness() as harness:
         harness.sink("s")
         harness.queue("q")
@@ -133,7 +133,7 @@ async def test_a_queue_that_is_deleted_takes_its_guards_along() -> None:
         assert harness.directory.sinks["s"].guards is None
 
 
-def test_a_guard_chosen_by_hash_admits_or_not() -> None:
+def test_guard_chosen_by_hash_admits_or_not() -> None:
     guards: Guards[str] = Guards(SinkKind.CONSISTENT_HASH)
     guards.add(guarded("q", "1"), "q")
     assert list(guards.match("any", lambda: {"size": 10}) or ()) == ["q"]

@@ -32,7 +32,7 @@ def shares(table: HashTable[str]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("text", "weight"), [("1", 1), ("010", 10), ("+5", 5), ("9" * 200, float("9" * 200))])
-def test_a_weight_is_a_positive_integer(text: str, weight: float) -> None:
+def test_weight_is_a_positive_integer(text: str, weight: float) -> None:
     assert read_weight(text) == weight
 
 
@@ -45,7 +45,7 @@ def test_what_is_no_integer_is_no_weight(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "-0", "000"])
-def test_a_weight_is_not_zero_or_less(text: str) -> None:
+def test_weight_is_not_zero_or_less(text: str) -> None:
     with pytest.raises(PreconditionFailed, match="The binding key must be greater than 0"):
         read_weight(text)
 
@@ -57,12 +57,12 @@ def test_texts_that_count_up_spread_over_all_slots() -> None:
     assert slot_of("\udcff") in range(SLOTS)
 
 
-def test_a_text_always_has_the_same_slot_and_destination() -> None:
+def test_text_always_has_the_same_slot_and_destination() -> None:
     assert [slot_of(key) for key in ("", "a", "user-1")] == [0, 4005, 2910]
     assert chosen(made("a", "b", "c"), ["", "a", "user-1"]) == {"": "b", "a": "b", "user-1": "c"}
 
 
-def test_the_order_of_bindings_changes_nothing() -> None:
+def test_order_of_bindings_changes_nothing() -> None:
     assert chosen(made("a", "b", "c")) == chosen(made("c", "a", "b"))
 
 
@@ -77,7 +77,7 @@ def test_shares_are_as_the_weights() -> None:
     assert shares(table)["large"] == pytest.approx(0.75, rel=0.05)
 
 
-def test_a_destination_that_is_bound_twice_has_both_weights() -> None:
+def test_destination_that_is_bound_twice_has_both_weights() -> None:
     table = made("a", "b")
     table.add(binding("a", "2"), "a")
     assert shares(table)["a"] == pytest.approx(0.75, rel=0.05)
@@ -85,7 +85,7 @@ def test_a_destination_that_is_bound_twice_has_both_weights() -> None:
     assert shares(table)["a"] == pytest.approx(2 / 3, rel=0.05)
 
 
-def test_a_destination_that_goes_moves_its_own_share_alone() -> None:
+def test_destination_that_goes_moves_its_own_share_alone() -> None:
     table = made("a", "b", "c", "d")
     before = chosen(table)
     table.remove(binding("b"), "b")
@@ -95,7 +95,7 @@ def test_a_destination_that_goes_moves_its_own_share_alone() -> None:
     assert {after[key] for key in KEYS if before[key] == "b"} == {"a", "c", "d"}
 
 
-def test_a_destination_that_comes_takes_its_share_and_moves_nothing_else() -> None:
+def test_destination_that_comes_takes_its_share_and_moves_nothing_else() -> None:
     table = made("a", "b", "c")
     before = chosen(table)
     table.add(binding("d"), "d")
@@ -113,7 +113,7 @@ def test_without_a_destination_nothing_matches() -> None:
     assert list(table.match("a", dict)) == []
 
 
-def test_a_bad_weight_leaves_everything_as_it_was() -> None:
+def test_bad_weight_leaves_everything_as_it_was() -> None:
     table = made("a")
     with pytest.raises(PreconditionFailed):
         table.add(binding("b", "many"), "b")

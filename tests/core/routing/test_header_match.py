@@ -27,7 +27,7 @@ def naive_match(mode: str, arguments: dict[str, object], headers: dict[str, obje
 
 
 @given(st.sampled_from(MODES), HEADERS, HEADERS)
-def test_a_rule_agrees_with_a_naive_one(mode: str, arguments: dict[str, object], headers: dict[str, object]) -> None:
+def test_rule_agrees_with_a_naive_one(mode: str, arguments: dict[str, object], headers: dict[str, object]) -> None:
     rule = HeaderRule({"x-match": mode, **arguments})
     assert rule.matches(headers) is naive_match(mode, arguments, headers)
 
@@ -49,6 +49,6 @@ def test_without_headers_all_match_and_none_of_any() -> None:
 
 
 @pytest.mark.parametrize("mode", ["some", "", 1, None, b"all", "ALL"])
-def test_a_mode_that_does_not_exist_is_refused(mode: object) -> None:
+def test_mode_that_does_not_exist_is_refused(mode: object) -> None:
     with pytest.raises(PreconditionFailed, match="expected all, any, all-with-x, or any-with-x"):
         HeaderRule({"x-match": mode})

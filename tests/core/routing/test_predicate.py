@@ -85,12 +85,12 @@ def test_all_conditions_must_hold() -> None:
         (Condition("\udcff", Comparison.PRESENT), "cannot be kept"),
     ],
 )
-def test_a_condition_that_means_nothing_is_refused(condition: Condition, text: str) -> None:
+def test_condition_that_means_nothing_is_refused(condition: Condition, text: str) -> None:
     with pytest.raises(PreconditionFailed, match=text):
         make_predicate([condition])
 
 
-def test_a_predicate_without_conditions_is_refused() -> None:
+def test_predicate_without_conditions_is_refused() -> None:
     with pytest.raises(PreconditionFailed, match="no condition"):
         make_predicate([])
 
@@ -103,7 +103,7 @@ def test_neither_order_nor_repetition_makes_another_predicate() -> None:
     assert predicate != make_predicate([one])
 
 
-def test_a_truth_value_makes_another_predicate_than_a_number() -> None:
+def test_truth_value_makes_another_predicate_than_a_number() -> None:
     assert make_predicate([Condition("a", Comparison.EQUAL, 1)]) != make_predicate(
         [Condition("a", Comparison.EQUAL, True)]
     )
@@ -156,7 +156,7 @@ def model(condition: Condition, headers: Mapping[str, object]) -> bool:
 
 
 @given(st.lists(CONDITIONS, min_size=1, max_size=4), HEADERS)
-def test_a_predicate_holds_exactly_when_all_its_conditions_do(
+def test_predicate_holds_exactly_when_all_its_conditions_do(
     conditions: list[Condition], headers: dict[str, object]
 ) -> None:
     predicate = make_predicate(conditions)

@@ -10,7 +10,7 @@ def routed(harness: Harness, sink: str, key: str = "") -> list[str]:
     return [ref.name for ref in harness.directory.route(sink, key, dict).queues]
 
 
-async def test_a_binding_counts_once_however_often_it_is_made() -> None:
+async def test_binding_counts_once_however_often_it_is_made() -> None:
     async with open_harness() as harness:
         harness.sink("s")
         harness.queue("q")

@@ -27,7 +27,7 @@ def words(text: str) -> list[str]:
 
 
 @given(st.lists(st.tuples(PATTERNS, st.integers(0, 5)), max_size=12), KEYS)
-def test_a_key_finds_what_a_naive_matcher_finds(pairs: list[tuple[str, int]], key: str) -> None:
+def test_key_finds_what_a_naive_matcher_finds(pairs: list[tuple[str, int]], key: str) -> None:
     trie: TopicTrie[int] = TopicTrie()
     for pattern, value in pairs:
         trie.add(pattern, value)
@@ -66,14 +66,14 @@ def test_what_is_removed_is_found_no_longer_and_leaves_nothing(
         ("a*", ["a*"], ["ab"]),  # a wildcard is a whole word
     ],
 )
-def test_a_pattern_matches(pattern: str, matching: list[str], others: list[str]) -> None:
+def test_pattern_matches(pattern: str, matching: list[str], others: list[str]) -> None:
     trie: TopicTrie[str] = TopicTrie()
     trie.add(pattern, "here")
     assert [key for key in matching + others if list(trie.match(key))] == matching
 
 
 @pytest.mark.parametrize("pattern", ["a.b", "a", "", "a.b.c", "*", "#", "a.b.#"])
-def test_a_pair_that_is_not_there_cannot_be_removed(pattern: str) -> None:
+def test_pair_that_is_not_there_cannot_be_removed(pattern: str) -> None:
     trie: TopicTrie[int] = TopicTrie()
     trie.add("a.b", 1)
     with pytest.raises(KeyError):
@@ -81,7 +81,7 @@ def test_a_pair_that_is_not_there_cannot_be_removed(pattern: str) -> None:
     assert list(trie.match("a.b")) == [1]
 
 
-def test_a_pair_that_was_added_twice_stays_after_one_removal() -> None:
+def test_pair_that_was_added_twice_stays_after_one_removal() -> None:
     trie: TopicTrie[int] = TopicTrie()
     trie.add("a", 1)
     trie.add("a", 1)
@@ -115,7 +115,7 @@ def test_more_patterns_than_a_block_holds_are_found_as_few_are(data: st.DataObje
         }
 
 
-def test_a_pattern_longer_than_a_block_is_matched() -> None:
+def test_pattern_longer_than_a_block_is_matched() -> None:
     trie: TopicTrie[int] = TopicTrie()
     trie.add(".".join(["*"] * 5_000), 1)
     assert list(trie.match(".".join(["a"] * 5_000))) == [1]
@@ -126,7 +126,7 @@ def test_a_pattern_longer_than_a_block_is_matched() -> None:
     ("pattern", "weight"),
     [("a.b", 0), ("a.#", 0), ("#", 0), ("#.#", 0), ("*", 1), ("a.*.b", 2), ("a.#.b.*", 3), ("*.a.#", 3)],
 )
-def test_a_pattern_weighs_what_is_matched_bit_by_bit(pattern: str, weight: int) -> None:
+def test_pattern_weighs_what_is_matched_bit_by_bit(pattern: str, weight: int) -> None:
     assert TopicTrie[int]().weight(pattern) == weight
 
 

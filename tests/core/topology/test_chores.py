@@ -13,6 +13,7 @@ from triomq.core import (
     DeclareQueue,
     DeclareSink,
     DeleteSink,
+    Domain,
     ForgetOrigin,
     Ledger,
     Outcome,
@@ -45,7 +46,7 @@ async def turns(harness: Harness) -> int:
     return count
 
 
-async def test_a_session_with_many_exclusive_queues_ends_in_turns_and_they_are_locked_until_gone() -> None:
+async def test_session_with_many_exclusive_queues_ends_in_turns_and_they_are_locked_until_gone() -> None:
     async with open_harness() as harness:
         session, other = harness.new_session(), harness.new_session()
         for number in range(MANY):
@@ -77,7 +78,7 @@ def fill_with_bindings(harness: Harness) -> None:
         harness.bind("s", "q", f"{number}.*")
 
 
-async def test_a_sink_with_many_bindings_is_gone_at_once_and_its_bindings_go_in_turns() -> None:
+async def test_sink_with_many_bindings_is_gone_at_once_and_its_bindings_go_in_turns() -> None:
     async with open_harness() as harness:
         fill_with_bindings(harness)
         harness.domain.ask_nowait(DeleteSink("s"))
@@ -88,7 +89,7 @@ async def test_a_sink_with_many_bindings_is_gone_at_once_and_its_bindings_go_in_
         assert not queue.bound
 
 
-async def test_a_sink_that_is_made_anew_meanwhile_keeps_its_bindings() -> None:
+async def test_sink_that_is_made_anew_meanwhile_keeps_its_bindings() -> None:
     async with open_harness() as harness:
         fill_with_bindings(harness)
         harness.domain.ask_nowait(DeleteSink("s"))
@@ -103,7 +104,7 @@ async def test_a_sink_that_is_made_anew_meanwhile_keeps_its_bindings() -> None:
         assert harness.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "0.*"), harness.session))
 
 
-async def test_a_queue_with_many_bindings_is_gone_at_once_and_routes_pass_over_it() -> None:
+async def test_queue_with_many_bindings_is_gone_at_once_and_routes_pass_over_it() -> None:
     async with open_harness() as harness:
         fill_with_bindings(harness)
         harness.queue("other")
@@ -115,7 +116,7 @@ async def test_a_queue_with_many_bindings_is_gone_at_once_and_routes_pass_over_i
         assert len(harness.directory.sinks["s"].bindings) == 1
 
 
-async def test_a_queue_that_is_made_anew_meanwhile_is_bound_anew() -> None:
+async def test_queue_that_is_made_anew_meanwhile_is_bound_anew() -> None:
     async with open_harness() as harness:
         fill_with_bindings(harness)
         harness.delete("q")
@@ -144,7 +145,7 @@ async def test_sinks_that_lead_to_each_other_go_with_all_bindings() -> None:
         assert not harness.directory.sinks
 
 
-async def test_an_auto_delete_sink_goes_when_the_last_of_many_bindings_goes() -> None:
+async def test_auto_delete_sink_goes_when_the_last_of_many_bindings_goes() -> None:
     async with open_harness() as harness:
         harness.sink("s", auto_delete=True)
         harness.queue("q")
@@ -197,7 +198,7 @@ async def test_several_long_chores_take_turns() -> None:
         assert not harness.directory.queues
 
 
-async def test_a_domain_that_crashes_meanwhile_goes_on_when_it_is_back() -> None:
+async def test_domain_that_crashes_meanwhile_goes_on_when_it_is_back() -> None:
     async with open_harness() as harness:
         session = harness.new_session()
         for number in range(MANY):
@@ -209,7 +210,7 @@ async def test_a_domain_that_crashes_meanwhile_goes_on_when_it_is_back() -> None
         assert not harness.directory.queues
 
 
-async def test_the_name_of_something_durable_is_free_when_its_last_binding_has_left_the_store() -> None:
+async def test_name_of_something_durable_is_free_when_its_last_binding_has_left_the_store() -> None:
     store = MemoryStore()
     async with open_durable_harness(store) as durable:
         harness = durable.harness
@@ -265,7 +266,7 @@ def big(harness: Harness) -> QueueState:
     return queue
 
 
-async def test_a_purge_forgets_millions_of_messages_at_once_and_frees_them_in_turns() -> None:
+async def test_purge_forgets_millions_of_messages_at_once_and_frees_them_in_turns() -> None:
     async with open_harness() as harness:
         queue = big(harness)
         assert queue.ref.ask_nowait(Purge()) == 300_000
@@ -275,7 +276,7 @@ async def test_a_purge_forgets_millions_of_messages_at_once_and_frees_them_in_tu
         assert ready(queue) == [b"new"]
 
 
-async def test_a_deleted_queue_frees_its_messages_in_turns() -> None:
+async def test_deleted_queue_frees_its_messages_in_turns() -> None:
     async with open_harness() as harness:
         queue = big(harness)
         harness.delete("q")
@@ -285,11 +286,11 @@ async def test_a_deleted_queue_frees_its_messages_in_turns() -> None:
 
 @pytest.mark.parametrize("how", ["requeue all", "nack up to 0", "nack up to the last", "accept"])
 @pytest.mark.parametrize("in_turns", [True, False])
-async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_turns: bool) -> None:
+async def test_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_turns: bool) -> None:
     async with open_harness() as harness:
         queue, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
         if in_turns:
-            ledger.begin_later = harness.directory.chores.begin_later
+            ledger.begin_later = harness.directory.chores.add
         feed = harness.feed(queue, consumer)
         for number in range(100):
             publish(queue, *[b"%d" % number] * 1000)
@@ -320,7 +321,7 @@ async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_t
 async def test_deliveries_up_to_any_number_are_settled_in_turns_and_those_behind_it_are_left() -> None:
     async with open_harness() as harness:
         queue, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
-        ledger.begin_later = harness.directory.chores.begin_later
+        ledger.begin_later = harness.directory.chores.add
         feed = harness.feed(queue, consumer)
         for number in range(100):
             publish(queue, *[b"%d" % number] * 1000)
@@ -335,3 +336,71 @@ async def test_deliveries_up_to_any_number_are_settled_in_turns_and_those_behind
         assert [entry.id for entry in queue.backlog.entries()] == [*range(1, 99_001)]
         harness.turn(lambda: ledger.settle_up_to(100_000, Outcome.ACCEPT))
         assert (ledger.is_empty, queue.backlog.unsettled) == (True, 0)
+
+
+class _Crashing:
+    """A chore whose first step crashes, and whose second one is the last."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, domain: Domain) -> bool:
+        self.steps += 1
+        if self.steps == 1:
+            raise RuntimeError("the first step")
+        return False
+
+
+async def test_chore_that_crashes_the_domain_goes_on_in_its_next_incarnation() -> None:
+    async with open_harness() as harness:
+        queue, chore = harness.queue("q"), _Crashing()
+        harness.directory.chores.add(chore)
+        with trio.fail_after(5):
+            while chore.steps < 2:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        assert not harness.directory.chores.waiting
+        await harness.domain.wait_running()
+        publish(queue, b"x")
+        assert ready(queue) == [b"x"]
+
+
+async def test_chore_that_crashes_in_the_turn_in_which_it_begins_goes_on_later() -> None:
+    async with open_harness() as harness:
+        chores, chore = harness.directory.chores, _Crashing()
+        with pytest.raises(RuntimeError, match="the first step"):
+            chores.begin(chore, harness.domain.actor)  # type: ignore[arg-type]
+        assert chores.waiting == 1
+        await turns(harness)
+        assert chore.steps == 2
+
+
+async def test_name_of_a_deleted_queue_stays_taken_until_its_own_bindings_are_gone_whatever_else_had_the_name() -> None:
+    async with open_durable_harness() as kept:
+        harness = kept.harness
+        harness.sink("s", SinkKind.TOPIC, durable=True)
+        for durable in (False, True):
+            harness.queue("q", QueueOptions(durable=durable))
+            for number in range(MANY * (2 if durable else 1)):
+                harness.bind("s", "q", f"{durable}.{number}.*")
+            harness.delete("q")
+        over = harness.directory.leaving[QueueState, "q"]
+        while harness.directory.chores.waiting > 1:
+            await trio.lowlevel.checkpoint()
+        assert not over.is_set()
+        with pytest.raises(BeingDeleted):
+            harness.queue("q", QueueOptions(durable=True))
+
+
+async def test_binding_that_is_no_longer_the_peers_stays_when_the_peer_is_forgotten() -> None:
+    async with open_harness() as harness:
+        harness.sink("s", SinkKind.TOPIC)
+        harness.queue("q")
+        for number in range(MANY):
+            binding = make_binding("s", Target.QUEUE, "q", f"{number}.*")
+            harness.domain.ask_nowait(Bind(binding, harness.session, "peer"))
+        harness.domain.ask_nowait(ForgetOrigin("peer"))
+        assert harness.directory.chores.waiting
+        harness.domain.ask_nowait(Unbind(binding, harness.session, "peer"))
+        harness.domain.ask_nowait(Bind(binding, harness.session))
+        await turns(harness)
+        assert list(harness.directory.sinks["s"].bindings) == [binding]

@@ -29,14 +29,14 @@ def make_sinks(harness: Harness, *sinks: str, kind: SinkKind = SinkKind.FANOUT) 
         harness.sink(sink, kind)
 
 
-async def test_the_default_sink_leads_to_the_queue_called_like_the_key() -> None:
+async def test_default_sink_leads_to_the_queue_called_like_the_key() -> None:
     async with open_harness() as harness:
         harness.queue("q")
         assert names(harness.directory.route("", "q", dict)) == ["q"]
         assert names(harness.directory.route("", "other", dict)) == []
 
 
-async def test_a_sink_that_is_not_there_is_refused() -> None:
+async def test_sink_that_is_not_there_is_refused() -> None:
     async with open_harness() as harness:
         with pytest.raises(NoSuchSink):
             harness.directory.route("none", "", dict)
@@ -54,7 +54,7 @@ async def test_only_other_sinks_publish_into_an_internal_one() -> None:
         assert names(harness.directory.route("outer", "", dict)) == ["q"]
 
 
-async def test_a_message_goes_once_to_each_queue_over_whatever_ways() -> None:
+async def test_message_goes_once_to_each_queue_over_whatever_ways() -> None:
     async with open_harness() as harness:
         make_sinks(harness, "top", "left", "right")
         for queue in ("a", "b"):
@@ -66,7 +66,7 @@ async def test_a_message_goes_once_to_each_queue_over_whatever_ways() -> None:
         assert names(harness.directory.route("top", "", dict)) == ["a", "b"]
 
 
-async def test_a_circle_of_sinks_ends() -> None:
+async def test_circle_of_sinks_ends() -> None:
     async with open_harness() as harness:
         make_sinks(harness, "a", "b", "c")
         harness.queue("q")
@@ -76,7 +76,7 @@ async def test_a_circle_of_sinks_ends() -> None:
         assert names(harness.directory.route("a", "", dict)) == ["q"]
 
 
-async def test_a_route_tells_whether_headers_were_looked_at_on_the_way() -> None:
+async def test_route_tells_whether_headers_were_looked_at_on_the_way() -> None:
     async with open_harness() as harness:
         make_sinks(harness, "top", "plain")
         make_sinks(harness, "by_headers", kind=SinkKind.HEADERS)
@@ -100,7 +100,7 @@ async def test_headers_are_not_asked_for_where_nobody_looks_at_them() -> None:
         assert names(harness.directory.route("s", "", headers)) == ["q"]
 
 
-async def test_a_queue_is_found_by_those_who_may_use_it() -> None:
+async def test_queue_is_found_by_those_who_may_use_it() -> None:
     async with open_harness() as harness:
         session = harness.new_session()
         mine = harness.queue("mine", QueueOptions(exclusive=True), session)
@@ -111,7 +111,7 @@ async def test_a_queue_is_found_by_those_who_may_use_it() -> None:
             harness.directory.queue("none", session)
 
 
-async def test_a_queue_that_was_stopped_by_its_supervisor_says_so() -> None:
+async def test_queue_that_was_stopped_by_its_supervisor_says_so() -> None:
     async with open_harness(max_restarts=0) as harness:
         queue = harness.queue("q")
         await harness.crash_for_good(queue)
@@ -138,7 +138,7 @@ async def test_who_waits_for_an_idle_domain_is_told_once_at_the_end_of_the_turn(
         assert told == ["at once", "idle"]
 
 
-async def test_the_last_busy_queue_may_also_be_deleted() -> None:
+async def test_last_busy_queue_may_also_be_deleted() -> None:
     async with open_harness() as harness:
         told: list[None] = []
         harness.feed(harness.queue(), harness.consumer())
@@ -148,7 +148,7 @@ async def test_the_last_busy_queue_may_also_be_deleted() -> None:
         assert told == [None]
 
 
-async def test_a_domain_is_not_idle_while_dead_letters_are_on_their_way() -> None:
+async def test_domain_is_not_idle_while_dead_letters_are_on_their_way() -> None:
     async with open_harness() as harness:
         dead, consumer = harness.queue("dead"), harness.consumer()
         harness.feed(dead, consumer)
@@ -167,7 +167,7 @@ async def test_a_domain_is_not_idle_while_dead_letters_are_on_their_way() -> Non
         assert told == ["idle"]
 
 
-async def test_a_domain_is_not_idle_while_messages_wait_for_a_queue_that_is_being_restarted() -> None:
+async def test_domain_is_not_idle_while_messages_wait_for_a_queue_that_is_being_restarted() -> None:
     async with open_harness() as harness:
         queue = harness.queue()
         told: list[int] = []
@@ -183,7 +183,7 @@ async def test_a_domain_is_not_idle_while_messages_wait_for_a_queue_that_is_bein
         assert told == [1]
 
 
-async def test_a_domain_whose_last_busy_queue_is_given_up_is_idle() -> None:
+async def test_domain_whose_last_busy_queue_is_given_up_is_idle() -> None:
     async with open_harness(max_restarts=1) as harness:
         told: list[None] = []
         queue, consumer = harness.queue(), harness.consumer()
@@ -200,7 +200,7 @@ async def test_sessions_have_numbers_of_their_own() -> None:
         assert numbers == [2, 3, 4]
 
 
-async def test_a_fault_of_the_store_concerns_durable_queues_alone() -> None:
+async def test_fault_of_the_store_concerns_durable_queues_alone() -> None:
     disk = SimulatedDisk(MemoryStore())
     async with open_harness(Directory("domain", persistence=Persistence(disk.journal))) as harness:
         durable, fleeting = harness.queue("q"), harness.queue("f", QueueOptions(durable=False))

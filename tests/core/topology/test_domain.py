@@ -37,7 +37,7 @@ def crash_sink(harness: Harness, name: str) -> None:
     harness.directory.sinks[name].ref.tell_nowait(RemoveBinding([]))  # type: ignore[arg-type]  # cannot be hashed
 
 
-async def test_a_declare_is_done_when_it_returns_and_a_second_one_finds_the_same() -> None:
+async def test_declare_is_done_when_it_returns_and_a_second_one_finds_the_same() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q")
         assert harness.queue("q") is queue
@@ -46,7 +46,7 @@ async def test_a_declare_is_done_when_it_returns_and_a_second_one_finds_the_same
         assert [harness.domain.ask_nowait(declare) for _ in range(2)] == [True, False]
 
 
-async def test_a_second_declare_must_say_the_same() -> None:
+async def test_second_declare_must_say_the_same() -> None:
     async with open_harness() as harness:
         harness.queue("q")
         harness.sink("s")
@@ -56,7 +56,7 @@ async def test_a_second_declare_must_say_the_same() -> None:
             harness.sink("s", SinkKind.TOPIC)
 
 
-async def test_an_exclusive_queue_is_locked_for_others() -> None:
+async def test_exclusive_queue_is_locked_for_others() -> None:
     async with open_harness() as harness:
         other = harness.new_session()
         assert harness.queue("q", EXCLUSIVE) is harness.queue("q", EXCLUSIVE)
@@ -73,14 +73,14 @@ async def test_an_exclusive_queue_is_locked_for_others() -> None:
             harness.delete("q", other)
 
 
-async def test_a_shared_queue_cannot_be_declared_exclusive() -> None:
+async def test_shared_queue_cannot_be_declared_exclusive() -> None:
     async with open_harness() as harness:
         harness.queue("q")
         with pytest.raises(QueueLocked):
             harness.queue("q", EXCLUSIVE)
 
 
-async def test_a_queue_goes_with_its_messages_its_feeds_and_its_bindings() -> None:
+async def test_queue_goes_with_its_messages_its_feeds_and_its_bindings() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue("q"), harness.consumer()
         harness.sink("s", SinkKind.FANOUT)
@@ -96,7 +96,7 @@ async def test_a_queue_goes_with_its_messages_its_feeds_and_its_bindings() -> No
         assert ready(harness.queue("q")) == []
 
 
-async def test_a_queue_in_use_or_not_empty_is_kept_if_asked_so() -> None:
+async def test_queue_in_use_or_not_empty_is_kept_if_asked_so() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q")
         feed = harness.feed(queue, harness.consumer(), messages=1)
@@ -109,7 +109,7 @@ async def test_a_queue_in_use_or_not_empty_is_kept_if_asked_so() -> None:
         assert harness.domain.ask_nowait(DeleteQueue("q", harness.session, if_unused=True))
 
 
-async def test_a_delete_counts_after_feeds_have_taken_what_they_can() -> None:
+async def test_delete_counts_after_feeds_have_taken_what_they_can() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q")
         harness.feed(queue, harness.consumer())
@@ -122,7 +122,7 @@ async def test_a_delete_counts_after_feeds_have_taken_what_they_can() -> None:
         assert "q" not in harness.directory.queues
 
 
-async def test_a_queue_that_is_being_restarted_can_be_deleted() -> None:
+async def test_queue_that_is_being_restarted_can_be_deleted() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q")
         publish(queue, b"1")
@@ -139,7 +139,7 @@ async def test_a_queue_that_is_being_restarted_can_be_deleted() -> None:
         assert harness.queue("q").ref.state == "running"
 
 
-async def test_an_auto_delete_queue_goes_with_its_last_feed() -> None:
+async def test_auto_delete_queue_goes_with_its_last_feed() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q", QueueOptions(auto_delete=True))
         feeds = [harness.feed(queue, harness.consumer()) for _ in range(2)]
@@ -149,7 +149,7 @@ async def test_an_auto_delete_queue_goes_with_its_last_feed() -> None:
         assert "q" not in harness.directory.queues
 
 
-async def test_an_auto_delete_queue_stays_if_another_feed_opens_in_the_same_turn() -> None:
+async def test_auto_delete_queue_stays_if_another_feed_opens_in_the_same_turn() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q", QueueOptions(auto_delete=True))
         feed = harness.feed(queue, harness.consumer())
@@ -163,7 +163,7 @@ async def test_an_auto_delete_queue_stays_if_another_feed_opens_in_the_same_turn
         assert harness.queue("q", QueueOptions(auto_delete=True)).statistics().feeds == 1
 
 
-async def test_a_sink_goes_with_its_bindings() -> None:
+async def test_sink_goes_with_its_bindings() -> None:
     async with open_harness() as harness:
         for sink in ("a", "b", "c"):
             harness.sink(sink, SinkKind.FANOUT)
@@ -179,7 +179,7 @@ async def test_a_sink_goes_with_its_bindings() -> None:
         assert harness.domain.ask_nowait(DeleteSink("b")) is False
 
 
-async def test_a_sink_that_is_bound_to_itself_can_be_deleted() -> None:
+async def test_sink_that_is_bound_to_itself_can_be_deleted() -> None:
     async with open_harness() as harness:
         harness.sink("a", SinkKind.FANOUT)
         harness.bind_sinks("a", "a")
@@ -188,7 +188,7 @@ async def test_a_sink_that_is_bound_to_itself_can_be_deleted() -> None:
         assert not harness.directory.sinks
 
 
-async def test_a_sink_in_use_is_kept_if_asked_so() -> None:
+async def test_sink_in_use_is_kept_if_asked_so() -> None:
     async with open_harness() as harness:
         harness.sink("s")
         harness.queue("q")
@@ -199,7 +199,7 @@ async def test_a_sink_in_use_is_kept_if_asked_so() -> None:
         assert harness.domain.ask_nowait(DeleteSink("s", if_unused=True)) is True
 
 
-async def test_an_auto_delete_sink_goes_with_its_last_binding() -> None:
+async def test_auto_delete_sink_goes_with_its_last_binding() -> None:
     async with open_harness() as harness:
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(auto_delete=True)))
         for queue in ("a", "b"):
@@ -211,7 +211,7 @@ async def test_an_auto_delete_sink_goes_with_its_last_binding() -> None:
         assert "s" not in harness.directory.sinks
 
 
-async def test_a_binding_needs_both_ends() -> None:
+async def test_binding_needs_both_ends() -> None:
     async with open_harness() as harness:
         harness.sink("s")
         harness.queue("q")
@@ -225,7 +225,7 @@ async def test_a_binding_needs_both_ends() -> None:
         assert harness.domain.ask_nowait(unbind) is False
 
 
-async def test_a_sink_that_is_being_restarted_or_has_crashed_is_an_answer() -> None:
+async def test_sink_that_is_being_restarted_or_has_crashed_is_an_answer() -> None:
     async with open_harness(max_restarts=2) as harness:
         harness.sink("s")
         harness.queue("q")
@@ -246,7 +246,7 @@ async def test_a_sink_that_is_being_restarted_or_has_crashed_is_an_answer() -> N
         assert harness.domain.state == "running"
 
 
-async def test_a_queue_and_a_sink_may_have_the_same_name() -> None:
+async def test_queue_and_a_sink_may_have_the_same_name() -> None:
     async with open_harness() as harness:
         harness.queue("same")
         harness.sink("same")
@@ -254,7 +254,7 @@ async def test_a_queue_and_a_sink_may_have_the_same_name() -> None:
         assert len(harness.directory.route("same", "k", dict).queues) == 1
 
 
-async def test_a_queue_that_is_stopped_keeps_its_messages_and_can_be_deleted() -> None:
+async def test_queue_that_is_stopped_keeps_its_messages_and_can_be_deleted() -> None:
     async with open_harness(max_restarts=0) as harness:
         queue = harness.queue("q")
         publish(queue, b"1")
@@ -273,7 +273,7 @@ async def crash_domain(harness: Harness) -> None:
     await harness.domain.wait_running()
 
 
-async def test_a_domain_that_crashed_comes_back_with_what_it_had() -> None:
+async def test_domain_that_crashed_comes_back_with_what_it_had() -> None:
     async with open_harness() as harness:
         channel, consumer = Window(5), harness.consumer()
         harness.sink("s", SinkKind.TOPIC)
@@ -316,7 +316,7 @@ async def test_routes_that_were_found_before_a_domain_crashed_are_known_to_be_ol
         assert harness.directory.version != version
 
 
-async def test_a_queue_that_crashed_with_its_domain_comes_back_too() -> None:
+async def test_queue_that_crashed_with_its_domain_comes_back_too() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue("q"), harness.consumer()
         harness.feed(queue, consumer)

@@ -19,7 +19,7 @@ def sink_of(leases: Leases, session: Session, name: str = "s") -> str:
     return leases.grant(session, LeaseTarget.SINK, name)
 
 
-async def test_a_lease_says_what_it_was_given_for() -> None:
+async def test_lease_says_what_it_was_given_for() -> None:
     async with open_harness() as harness:
         leases = Leases(Time())
         secret = leases.grant(harness.session, LeaseTarget.FEED, "q", key="mine")
@@ -28,14 +28,14 @@ async def test_a_lease_says_what_it_was_given_for() -> None:
         assert isinstance(lease, Lease)
 
 
-async def test_a_lease_has_128_bits_of_chance() -> None:
+async def test_lease_has_128_bits_of_chance() -> None:
     async with open_harness() as harness:
         secrets = {sink_of(Leases(Time()), harness.session) for _ in range(1000)}
         assert len(secrets) == 1000
         assert {len(secret) for secret in secrets} == {22}  # six bits in a character
 
 
-async def test_a_lease_serves_once() -> None:
+async def test_lease_serves_once() -> None:
     async with open_harness() as harness:
         leases = Leases(Time())
         secret = sink_of(leases, harness.session)
@@ -54,7 +54,7 @@ async def test_nobody_guesses_one(secret: str) -> None:
         assert len(leases) == 1
 
 
-async def test_a_lease_expires() -> None:
+async def test_lease_expires() -> None:
     async with open_harness() as harness:
         time = Time()
         leases = Leases(time)

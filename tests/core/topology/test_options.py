@@ -13,7 +13,7 @@ from triomq.core.topology.options import require_equivalent
         (QueueOptions(overflow=Overflow.REJECT_PUBLISH), False),
     ],
 )
-def test_a_queue_is_bounded_when_it_has_a_limit(options: QueueOptions, bounded: bool) -> None:
+def test_queue_is_bounded_when_it_has_a_limit(options: QueueOptions, bounded: bool) -> None:
     assert options.is_bounded is bounded
 
 
@@ -26,7 +26,7 @@ def test_remarks_may_differ() -> None:
     require_equivalent("s", SinkOptions(remarks=(("a", 1),)), SinkOptions(remarks=(("a", 2),)))
 
 
-def test_the_first_option_that_differs_is_named() -> None:
+def test_first_option_that_differs_is_named() -> None:
     with pytest.raises(Inequivalent) as caught:
         require_equivalent("s", SinkOptions(internal=True, durable=False), SinkOptions(kind=SinkKind.DIRECT))
     error = caught.value

@@ -44,7 +44,7 @@ def numbers(count: int) -> Sequence[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-def test_the_highest_priority_holds_and_the_first_of_equals() -> None:
+def test_highest_priority_holds_and_the_first_of_equals() -> None:
     low, first, second = policy("a"), policy("a", priority=2), policy("a", priority=2)
     other = policy("b", priority=9)
     policies = Policies([low, first, second, other])
@@ -54,7 +54,7 @@ def test_the_highest_priority_holds_and_the_first_of_equals() -> None:
     assert policies.all == (low, first, second, other)
 
 
-def test_a_pattern_is_found_anywhere_unless_it_says_where() -> None:
+def test_pattern_is_found_anywhere_unless_it_says_where() -> None:
     policies = Policies([policy(r"^log\.", name="logs"), policy("shop", name="shop")])
     assert [getattr(policies.of_queue(name), "name", None) for name in ("log.a", "a.log.", "my.shop")] == [
         "logs",
@@ -63,7 +63,7 @@ def test_a_pattern_is_found_anywhere_unless_it_says_where() -> None:
     ]
 
 
-def test_a_policy_may_be_about_queues_or_sinks_alone() -> None:
+def test_policy_may_be_about_queues_or_sinks_alone() -> None:
     queues, sinks = policy(to=AppliesTo.QUEUES), policy(to=AppliesTo.SINKS)
     policies = Policies([queues, sinks])
     assert (policies.of_queue("a"), policies.of_sink("a")) == (queues, sinks)
@@ -94,7 +94,7 @@ def test_anything_else_holds_as_declared_if_it_was() -> None:
     assert sink_options(SinkOptions(), policy(max_length=1)) == SinkOptions()
 
 
-async def test_a_policy_applies_to_what_is_there_and_to_what_comes() -> None:
+async def test_policy_applies_to_what_is_there_and_to_what_comes() -> None:
     async with open_harness() as harness:
         there = harness.queue("a")
         assert apply_policy(harness, policy("^(a|b)$", max_length=2)) == 1
@@ -121,7 +121,7 @@ async def test_policies_that_change_nothing_say_so() -> None:
         assert harness.directory.version == version
 
 
-async def test_a_second_declare_is_compared_with_what_was_declared() -> None:
+async def test_second_declare_is_compared_with_what_was_declared() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q", QueueOptions(max_length=10))
         harness.sink("s")
@@ -134,7 +134,7 @@ async def test_a_second_declare_is_compared_with_what_was_declared() -> None:
             harness.sink("s", alternate="lost")
 
 
-async def test_a_limit_that_comes_sheds_at_once_and_one_that_goes_lets_messages_in() -> None:
+async def test_limit_that_comes_sheds_at_once_and_one_that_goes_lets_messages_in() -> None:
     async with open_harness() as harness:
         queue, dead = harness.queue("q"), harness.queue("dead")
         publish(queue, *numbers(10))
@@ -159,7 +159,7 @@ async def test_so_many_that_give_way_do_so_in_several_turns(autojump_clock: Mock
         assert (queue.backlog.ready, dead.backlog.ready) == (1, 3 * MOST_DEAD_LETTERS - 1)
 
 
-async def test_a_time_to_live_counts_for_messages_that_come_from_then_on(autojump_clock: MockClock) -> None:
+async def test_time_to_live_counts_for_messages_that_come_from_then_on(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         queue = harness.queue()
         publish(queue, b"before")
@@ -174,7 +174,7 @@ async def test_a_time_to_live_counts_for_messages_that_come_from_then_on(autojum
         assert queue.expired == 1
 
 
-async def test_a_messages_own_expiration_and_the_policys_are_both_kept(autojump_clock: MockClock) -> None:
+async def test_messages_own_expiration_and_the_policys_are_both_kept(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         queue = harness.queue()
         apply_policy(harness, policy(message_ttl=5.0))
@@ -185,7 +185,7 @@ async def test_a_messages_own_expiration_and_the_policys_are_both_kept(autojump_
         assert ready(queue) == []
 
 
-async def test_a_queue_goes_that_nobody_has_used_since_the_policy_came(autojump_clock: MockClock) -> None:
+async def test_queue_goes_that_nobody_has_used_since_the_policy_came(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         harness.queue("q")
         await trio.sleep(10)
@@ -196,7 +196,7 @@ async def test_a_queue_goes_that_nobody_has_used_since_the_policy_came(autojump_
         assert "q" not in harness.directory.queues
 
 
-async def test_a_queue_stays_from_which_the_policy_was_taken_in_time(autojump_clock: MockClock) -> None:
+async def test_queue_stays_from_which_the_policy_was_taken_in_time(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         harness.queue("q")
         apply_policy(harness, policy(expires=3.0))
@@ -206,7 +206,7 @@ async def test_a_queue_stays_from_which_the_policy_was_taken_in_time(autojump_cl
         assert "q" in harness.directory.queues
 
 
-async def test_an_alternate_by_policy_takes_what_is_lost_and_kept_routes_are_looked_up_again() -> None:
+async def test_alternate_by_policy_takes_what_is_lost_and_kept_routes_are_looked_up_again() -> None:
     async with open_harness() as harness:
         harness.sink("lost", SinkKind.FANOUT)
         harness.queue("q")
@@ -232,7 +232,7 @@ async def test_policies_outlive_a_domain_that_crashes(quiet_crashes: None) -> No
         assert len(ready(queue)) == 2
 
 
-async def test_a_queue_that_is_being_restarted_lives_by_the_new_policy_then() -> None:
+async def test_queue_that_is_being_restarted_lives_by_the_new_policy_then() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q")
 

@@ -63,7 +63,7 @@ def test_as_many_as_the_limit_says_and_no_more() -> None:
     assert quotas.has_room("ada", "queues")
 
 
-def test_the_program_itself_is_neither_counted_nor_limited() -> None:
+def test_program_itself_is_neither_counted_nor_limited() -> None:
     quotas = limited(queues=0)
     quotas.require("declare", "", "queues")
     quotas.take("", "queues")
@@ -125,7 +125,7 @@ async def test_queues_that_go_by_themselves_count_no_longer() -> None:
         harness.queue("last", session=ada)
 
 
-async def test_an_auto_delete_sink_counts_until_its_last_binding_goes() -> None:
+async def test_auto_delete_sink_counts_until_its_last_binding_goes() -> None:
     async with house_with() as harness:
         ada = session_of(harness)
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(auto_delete=True), ada))

@@ -11,7 +11,7 @@ def feed_of(harness: Harness, name: str) -> Feed:
     return Feed(harness.queue(name).ref, harness.consumer().ref)
 
 
-async def test_a_session_ends_with_its_last_connection() -> None:
+async def test_session_ends_with_its_last_connection() -> None:
     async with open_harness() as harness:
         session = Session(harness.domain, harness.directory, user="anna", origin="there")
         session.attach()
@@ -37,7 +37,7 @@ async def test_what_is_exclusively_its_own_goes_with_it_and_the_rest_stays() -> 
         session.end()
 
 
-async def test_a_feed_that_is_closed_keeps_what_it_has_not_settled() -> None:
+async def test_feed_that_is_closed_keeps_what_it_has_not_settled() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue(), harness.consumer()
         feed = Feed(queue.ref, consumer.ref)
@@ -58,7 +58,7 @@ async def test_only_its_own_feeds_are_closed() -> None:
         assert harness.queue("q").statistics().feeds == 1
 
 
-async def test_a_feed_that_its_queue_closed_is_forgotten() -> None:
+async def test_feed_that_its_queue_closed_is_forgotten() -> None:
     async with open_harness() as harness:
         feed = feed_of(harness, "q")
         harness.session.open_feed(feed)
@@ -68,7 +68,7 @@ async def test_a_feed_that_its_queue_closed_is_forgotten() -> None:
         assert harness.directory.queues["q"].statistics().feeds == 1
 
 
-async def test_a_feed_that_is_refused_is_not_owned() -> None:
+async def test_feed_that_is_refused_is_not_owned() -> None:
     async with open_harness() as harness:
         queue = harness.queue()
         harness.feed(queue, harness.consumer(), exclusive=True)
@@ -78,7 +78,7 @@ async def test_a_feed_that_is_refused_is_not_owned() -> None:
         assert not harness.session._feeds
 
 
-async def test_a_feed_on_a_queue_that_is_being_restarted_would_block() -> None:
+async def test_feed_on_a_queue_that_is_being_restarted_would_block() -> None:
     async with open_harness() as harness:
         queue = harness.queue()
         feed = Feed(queue.ref, harness.consumer().ref)
@@ -111,7 +111,7 @@ async def test_what_is_its_own_lives_until_the_last_connection_whichever_that_is
         assert harness.queue("other").statistics().feeds == 0
 
 
-async def test_a_feed_that_moves_takes_its_messages_with_it_and_belongs_to_the_session() -> None:
+async def test_feed_that_moves_takes_its_messages_with_it_and_belongs_to_the_session() -> None:
     async with open_harness() as harness:
         queue, old, new = harness.queue(), harness.consumer(), harness.consumer()
         first, second = Feed(queue.ref, old.ref), Feed(queue.ref, new.ref)

@@ -257,6 +257,11 @@ def test_endpoint_that_hides_a_handler_is_refused(name: str) -> None:
         make(Endpoint, **{name: lambda self, message: None})
 
 
+def test_subclass_that_hides_a_private_method_is_refused() -> None:
+    with pytest.raises(TypeError, match="Mine defines '_placed', which Client has for itself"):
+        make(Client, _placed=lambda self: None)
+
+
 def test_subclass_that_defines_hooks_is_accepted() -> None:
     hooks = [
         "started",

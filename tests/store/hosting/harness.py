@@ -1,4 +1,4 @@
-"""A journal whose store is being kept, and what tests do with it."""
+"""A journal with a store behind it, and what tests do with it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -15,7 +15,7 @@ Answer = Reading | StoreError
 
 
 class Harness:
-    """A journal whose store is being kept."""
+    """A journal with a store behind it."""
 
     def __init__(self, journal: Journal, supervisor: StoreSupervisor) -> None:
         self.journal = journal

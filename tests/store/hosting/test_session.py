@@ -39,10 +39,10 @@ class Host:
         self.session = StoreSession(journal, ours)
         self._reader = StoreFrameReader()
 
-    async def say(self, *frames: FromStore) -> None:
+    async def send(self, *frames: FromStore) -> None:
         await self.stream.send_all(b"".join(map(encode_frame, frames)))
 
-    async def hear(self) -> list[ToStore | FromStore]:
+    async def receive(self) -> list[ToStore | FromStore]:
         frames: list[ToStore | FromStore] = []
         while not frames:
             frames = self._reader.feed(bytes(await self.stream.receive_some()))
@@ -59,7 +59,7 @@ def journal() -> Journal:
     return journal
 
 
-def say(journal: Journal) -> None:
+def send(journal: Journal) -> None:
     journal.add(QueueDeclared(1, b"q", b""))
 
 
@@ -67,46 +67,46 @@ def numbers(frames: list[ToStore | FromStore]) -> list[int]:
     return [frame.batch.number for frame in frames if isinstance(frame, Write)]
 
 
-async def test_what_is_found_is_kept_for_the_broker() -> None:
+async def test_recovered_pieces_are_set_in_the_journal() -> None:
     journal = Journal()
     host = Host(journal)
     found = QueueFound(3, b"q", b"", 1)
-    await host.say(PiecesRecovered([found]), StoreOpened(9, ["notice"]))
+    await host.send(PiecesRecovered([found]), StoreOpened(9, ["notice"]))
     assert await host.session.begin() == ["notice"]
     assert journal.recovered is not None
     assert journal.recovered.queues[3].found == found
     assert journal.committed == 9
 
 
-async def test_a_later_host_changes_nothing_of_that(journal: Journal) -> None:
+async def test_later_host_changes_nothing_of_that(journal: Journal) -> None:
     host = Host(journal)
-    await host.say(StoreOpened(9, []))
+    await host.send(StoreOpened(9, []))
     assert await host.session.begin() == []
     assert journal.committed == 0
 
 
-async def test_a_store_that_cannot_be_opened_is_an_error(journal: Journal) -> None:
+async def test_store_that_cannot_be_opened_is_an_error(journal: Journal) -> None:
     host = Host(journal)
-    await host.say(StoreFailed("StoreCorrupt", "torn"))
+    await host.send(StoreFailed("StoreCorrupt", "torn"))
     with pytest.raises(StoreCorrupt, match="torn"):
         await host.session.begin()
 
 
-async def test_a_host_that_ends_before_it_has_begun_is_none(journal: Journal) -> None:
+async def test_host_that_ends_before_it_has_begun_is_none(journal: Journal) -> None:
     host = Host(journal)
     await host.end()
     assert await host.session.begin() is None
 
 
-async def test_what_another_host_did_not_answer_is_sent_first(journal: Journal, nursery: trio.Nursery) -> None:
-    say(journal)
+async def test_batches_that_another_host_did_not_answer_are_sent_first(journal: Journal, nursery: trio.Nursery) -> None:
+    send(journal)
     journal.take()
-    say(journal)
+    send(journal)
     host = Host(journal)
     nursery.start_soon(host.session.run)
-    heard = numbers(await host.hear()) + numbers(await host.hear())
-    assert heard == [1, 2]
-    await host.say(BatchesCommitted(2))
+    received = numbers(await host.receive()) + numbers(await host.receive())
+    assert received == [1, 2]
+    await host.send(BatchesCommitted(2))
     await trio.testing.wait_all_tasks_blocked()
     assert journal.committed == 2
     await host.end()
@@ -117,40 +117,40 @@ async def test_batches_that_cannot_be_written_are_sent_again_after_a_while(
 ) -> None:
     host = Host(journal)
     nursery.start_soon(host.session.run)
-    say(journal)
-    assert numbers(await host.hear()) == [1]
+    send(journal)
+    assert numbers(await host.receive()) == [1]
     began = trio.current_time()
-    await host.say(StoreFailed("DiskFull", "no room"))
-    assert numbers(await host.hear()) == [1]
+    await host.send(StoreFailed("DiskFull", "no room"))
+    assert numbers(await host.receive()) == [1]
     assert trio.current_time() - began == pytest.approx(1)
     assert isinstance(journal.fault, DiskFull)
-    await host.say(BatchesCommitted(1))
+    await host.send(BatchesCommitted(1))
     await host.end()
 
 
-async def test_what_makes_room_is_said_before_batches_are_tried_again(
+async def test_settlements_are_sent_before_batches_are_tried_again(
     journal: Journal, nursery: trio.Nursery, autojump_clock: Clock
 ) -> None:
     host = Host(journal)
     nursery.start_soon(host.session.run)
-    say(journal)
-    await host.hear()
-    await host.say(StoreFailed("DiskFull", "no room"))
+    send(journal)
+    await host.receive()
+    await host.send(StoreFailed("DiskFull", "no room"))
     while journal.fault is None:
         await trio.lowlevel.checkpoint()
     journal.settle(1, 7, 2)
-    heard = await host.hear()
-    while len(heard) < 2:
-        heard += await host.hear()
-    assert heard[0] == SettleEarly([MessagesSettled(1, [(7, 2)])])
-    assert numbers(heard[1:]) == [1]
-    await host.say(BatchesCommitted(1))
+    received = await host.receive()
+    while len(received) < 2:
+        received += await host.receive()
+    assert received[0] == SettleEarly([MessagesSettled(1, [(7, 2)])])
+    assert numbers(received[1:]) == [1]
+    await host.send(BatchesCommitted(1))
     await host.end()
 
 
-async def test_what_trying_again_does_not_mend_ends_it(journal: Journal) -> None:
+async def test_error_that_trying_again_does_not_mend_ends_the_session(journal: Journal) -> None:
     host = Host(journal)
-    await host.say(StoreFailed("StoreCorrupt", "torn"))
+    await host.send(StoreFailed("StoreCorrupt", "torn"))
     with pytest.raises(StoreCorrupt, match="torn"):
         await host.session.run()
 
@@ -163,12 +163,12 @@ async def test_wishes_that_a_host_did_not_answer_are_for_the_next(journal: Journ
     journal.take_fetches()
     host = Host(journal)
     nursery.start_soon(host.session.run)
-    heard: list[ToStore | FromStore] = []
-    while len(heard) < 3:
-        heard += await host.hear()
-    assert heard == [Read(1, 1, 1, 9, 100), ReadDelayed(2, 1, [5]), Read(3, 1, 9, 10, 100)]
+    received: list[ToStore | FromStore] = []
+    while len(received) < 3:
+        received += await host.receive()
+    assert received == [Read(1, 1, 1, 9, 100), ReadDelayed(2, 1, [5]), Read(3, 1, 9, 10, 100)]
     reading = Reading([SegmentRead(1, 1, b"", b"body", spilled=False)], 2)
-    await host.say(
+    await host.send(
         SegmentsFetched(1, reading), DelayedFetched(2, [b"later"]), FetchFailed(3, StoreFailed("StoreCorrupt", "torn"))
     )
     await trio.testing.wait_all_tasks_blocked()
@@ -185,19 +185,19 @@ async def test_wishes_that_a_host_did_not_answer_are_for_the_next(journal: Journ
         (None, "has ended while it made the copy"),
     ],
 )
-async def test_whoever_wants_a_copy_hears_what_became_of_it(
+async def test_backup_ends_with_its_result_or_its_error(
     journal: Journal, nursery: trio.Nursery, answer: FromStore | None, expected: str | None
 ) -> None:
     host = Host(journal)
     nursery.start_soon(host.session.run)
-    said: list[str | None] = []
-    nursery.start_soon(note_copy, host.session, said.append)
-    assert await host.hear() == [BackUp(1, "target")]
+    results: list[str | None] = []
+    nursery.start_soon(note_copy, host.session, results.append)
+    assert await host.receive() == [BackUp(1, "target")]
     if answer is not None:
-        await host.say(answer)
+        await host.send(answer)
     await host.end()
     await trio.testing.wait_all_tasks_blocked()
-    assert (said[0] is None) if expected is None else (expected in str(said[0]))
+    assert (results[0] is None) if expected is None else (expected in str(results[0]))
 
 
 async def note_copy(session: StoreSession, note: Callable[[str | None], None]) -> None:

@@ -25,7 +25,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
-async def test_nothing_is_confirmed_while_syncing_fails(
+async def test_batches_are_not_confirmed_while_syncing_fails(
     tmp_path: Path, shim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails = tmp_path / "fails"
@@ -52,7 +52,7 @@ async def test_nothing_is_confirmed_while_syncing_fails(
     assert [segment.count for segment in segments(tmp_path / "store")] == [2]
 
 
-async def test_a_sync_that_failed_leaves_nothing_behind_the_end_of_the_log(
+async def test_sync_that_failed_leaves_nothing_behind_the_end_of_the_log(
     tmp_path: Path, shim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is left there by several of them would look like damage after a kill."""

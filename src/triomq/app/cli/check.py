@@ -1,4 +1,4 @@
-"""``triomq check``: what a configuration means, or what is wrong with it."""
+"""``triomq check``: what a configuration does, or what is wrong with it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +13,10 @@ from triomq.errors import ConfigError
 
 def check(
     config: Annotated[
-        Path | None, typer.Argument(help="A configuration in TOML; the environment counts as well.")
+        Path | None, typer.Argument(help="A configuration in TOML; the environment is read as well.")
     ] = None,
 ) -> None:
-    """Say what `serve` would do with a configuration; 0 if it is fine, 1 with all that is wrong if it is not."""
+    """Print what `serve` would do with a configuration and end with 0; or print all that is wrong, and end with 1."""
     try:
         loaded = load_config(config)
     except ConfigError as error:
@@ -26,9 +26,9 @@ def check(
 
 
 def _summary(config: Config) -> list[tuple[str, str]]:
-    """List what is configured; of users the names alone."""
+    """Return a line for each part of the configuration; of users the names alone."""
     lines = [("listens", endpoint.describe()) for endpoint in config.endpoints] or [("listens", "nowhere")]
-    users = ", ".join(sorted(config.all_users() or ())) or "guest, with the password that everybody knows"
+    users = ", ".join(sorted(config.all_users() or ())) or "guest, with the default password"
     return [
         *lines,
         ("users", users),

@@ -1,6 +1,6 @@
-"""The command ``triomq``: options in, exit code out.
+"""The command ``triomq``: its subcommands, each loaded when it is called.
 
-Exit codes: 0 after an orderly end; 1 when the configuration cannot work (a port in use), or the data directory cannot;
+Exit codes: 0 after an orderly end; 1 if the configuration cannot work (a port in use), or the data directory cannot;
 2 for a wrong command line; 130 and 143 when a second SIGINT or SIGTERM cut the broker off.
 """
 

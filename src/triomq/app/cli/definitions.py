@@ -1,7 +1,7 @@
-"""``triomq definitions``: exchanges, queues, bindings and the rest in the form of RabbitMQ's definitions, in and out.
+"""``triomq definitions``: export and import of exchanges, queues and bindings in the form of RabbitMQ's definitions.
 
-What clients may declare is declared as clients declare it, with the rights of the user who asks. Users, permissions,
-virtual hosts and policies are for whoever runs the broker: its configuration names a file of definitions for those.
+Exchanges, queues and bindings are declared as clients declare them, with the rights of the user. Users, permissions,
+virtual hosts and policies belong to the broker's operator, whose configuration can name a file of definitions.
 
 Exit codes: as for ``triomq get``; 1 also if something could not be declared.
 """
@@ -42,7 +42,7 @@ from triomq.protocols.control import (
 )
 
 definitions = typer.Typer(
-    help="Bring exchanges, queues and bindings into a running broker, or write down what it consists of.",
+    help="Import exchanges, queues and bindings into a running broker, or export them.",
     no_args_is_help=True,
 )
 
@@ -53,24 +53,24 @@ _OWNER_ALONE = 0o600
 
 @definitions.command("export")
 def export_definitions(
-    file: Annotated[Path | None, typer.Argument(help="Where to; without it, or as -, standard output.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="The file to write; standard output without it, or as -.")] = None,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Write down what a running triomq broker consists of, as RabbitMQ does; the user must be an administrator."""
+    """Export all definitions of a running triomq broker, as RabbitMQ does; the user must be an administrator."""
     with connected(url) as connection:
         found = join_definitions(connection.control_all(ExportDefinitions()))
-    octets = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+    content = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
     try:
         if file is None or str(file) == "-":
-            sys.stdout.buffer.write(octets)
+            sys.stdout.buffer.write(content)
         else:
-            # There are hashes of passwords in it.
-            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE), "wb") as out:
-                out.write(octets)
+            # It has hashes of passwords.
+            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE), "wb") as output:
+                output.write(content)
     except OSError as error:
         fail(f"cannot write {file}: {error.strerror}")
     for name in (user.name for user in found.users if not user.password_hash):
-        typer.echo(f"user {printable(name)}: the password is not kept as RabbitMQ keeps it, and left out", err=True)
+        typer.echo(f"user {printable(name)}: its password is left out, since it is not hashed as in RabbitMQ", err=True)
 
 
 @definitions.command("import")
@@ -80,34 +80,34 @@ def import_definitions(
 ) -> None:
     """Declare exchanges, queues and bindings in a running broker, each in its virtual host."""
     try:
-        octets = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        found = read_definitions(octets)
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        found = read_definitions(content)
     except OSError as error:
         fail(f"cannot read {file}: {error.strerror}")
     except RemoteProtocolError as error:
         fail(f"{file}: {error}")
     everything: tuple[_Declared, ...] = (*found.exchanges, *found.queues, *found.bindings)
-    wanted = [item for item in everything if not _is_given(item)]
+    wanted = [item for item in everything if not _is_standard(item)]
     troubles: list[str] = []
     with failing():
         for virtual_host in dict.fromkeys(item.vhost for item in wanted):
             here = [item for item in wanted if item.vhost == virtual_host]
             troubles += _declare(url, virtual_host, here)
     typer.echo(f"{len(wanted) - len(troubles)} of {len(wanted)} exchanges, queues and bindings are there")
-    _say_what_is_left(found)
+    _print_ignored(found)
     if troubles:
         fail("\n".join(troubles))
 
 
-def _is_given(item: _Declared) -> bool:
-    """Tell whether every broker has it anyway."""
+def _is_standard(item: _Declared) -> bool:
+    """Return whether every broker has it."""
     if isinstance(item, DefinedBinding):
         return not item.source
     return isinstance(item, DefinedExchange) and (not item.name or item.name.startswith("amq."))
 
 
 def _declare(url: str, virtual_host: str, items: Sequence[_Declared]) -> list[str]:
-    """Declare what belongs to a virtual host; say what could not be."""
+    """Declare the items of a virtual host, and return the errors."""
     place = msgspec.structs.replace(parse_amqp_url(url), virtual_host=virtual_host)
     troubles: list[str] = []
     connection: BlockingConnection | None = None
@@ -120,7 +120,7 @@ def _declare(url: str, virtual_host: str, items: Sequence[_Declared]) -> list[st
             except TriomqError as error:
                 troubles.append(f"{_named(item)}: {error}")
                 if isinstance(error, Disconnected | RemoteProtocolError):
-                    connection.close()  # some refusals end it
+                    connection.close()  # some refusals end the connection
                     connection = None
     finally:
         if connection is not None:
@@ -129,7 +129,7 @@ def _declare(url: str, virtual_host: str, items: Sequence[_Declared]) -> list[st
 
 
 def _method(item: _Declared) -> tuple[Method, type[Method]]:
-    """Give what a client says to declare something, and the answer to it."""
+    """Return the method that declares an item, and the type of the reply."""
     arguments = cast("dict[str, FieldValue]", item.arguments)
     match item:
         case DefinedExchange():
@@ -157,7 +157,7 @@ def _named(item: _Declared) -> str:
     return f"{'queue' if isinstance(item, DefinedQueue) else 'exchange'} {item.name!r}"
 
 
-def _say_what_is_left(found: Definitions) -> None:
+def _print_ignored(found: Definitions) -> None:
     kinds: Iterable[tuple[str, int]] = (
         ("users", len(found.users)),
         ("permissions", len(found.permissions)),

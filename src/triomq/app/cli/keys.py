@@ -13,14 +13,14 @@ from functools import partial
 WaitKey = Callable[[float], str]
 
 END = "\x04"
-"""Ctrl-D, and what a terminal that is gone says."""
+"""Ctrl-D, also returned when the terminal is gone."""
 
 
 @contextmanager
 def open_keys() -> Iterator[WaitKey]:
-    """Give a function that waits so many seconds for a key and returns it, or an empty text when none came.
+    """Yield a function that waits so many seconds for a key and returns it, or an empty text if none came.
 
-    Where standard input is no terminal it only waits. The terminal is as it was when the block is left.
+    Where standard input is no terminal, it only waits. Leaving the block restores the terminal.
     """
     if not sys.stdin.isatty():
         yield wait_only
@@ -34,7 +34,7 @@ def open_keys() -> Iterator[WaitKey]:
         try:
             termios.tcsetattr(terminal, termios.TCSADRAIN, before)
         except termios.error:
-            pass  # it hung up, and has no settings any more
+            pass  # the terminal is gone
 
 
 def wait_only(seconds: float) -> str:
@@ -49,6 +49,6 @@ def _wait_key(terminal: int, seconds: float) -> str:
         return ""
     try:
         key = os.read(terminal, 1)
-    except OSError:  # hung up
+    except OSError:  # the terminal is gone
         return END
     return key.decode("latin-1") if key else END

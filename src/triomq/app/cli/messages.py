@@ -61,7 +61,7 @@ def publish(
             publisher.wait_confirmed()
         except TriomqError as error:
             with suppress(TriomqError):
-                publisher.wait_confirmed()  # so that those on their way are counted too
+                publisher.wait_confirmed()  # so that those in flight are counted too
             fail(f"{error}; {_counted(publisher.confirmed)} published")
         typer.echo(f'{{"published":{publisher.confirmed}}}' if json else f"{_counted(publisher.confirmed)} published")
 
@@ -95,9 +95,7 @@ def _input(file: Path | None) -> "nullcontext[BinaryIO] | BinaryIO":
 def get(
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.")],
     count: Annotated[int, typer.Option(help="Most messages to get; 0 gets all there are.", min=0)] = 1,
-    peek: Annotated[
-        bool, typer.Option("--peek", help="Look only: leave the messages where they are, unmarked.")
-    ] = False,
+    peek: Annotated[bool, typer.Option("--peek", help="Show messages, and leave them in the queue, unmarked.")] = False,
     requeue: Annotated[
         bool, typer.Option("--requeue", help="Put the messages back, marked as redelivered; for any AMQP broker.")
     ] = False,
@@ -114,7 +112,7 @@ def get(
     if (peek and requeue) or (json and body_only):
         raise typer.BadParameter("--peek and --requeue exclude each other, and so do --json and --body-only")
     with connected(url) as connection:
-        messages = _looked_at(connection, queue) if peek else _taken(connection, queue)
+        messages = _peeked(connection, queue) if peek else _taken(connection, queue)
         printed = 0
         for message, settle in islice(messages, count or None):
             printed += 1
@@ -135,13 +133,13 @@ def get(
 _Settle = Callable[[], None]
 
 
-def _looked_at(connection: BlockingConnection, queue: str) -> Iterator[tuple[ShownMessage, _Settle]]:
+def _peeked(connection: BlockingConnection, queue: str) -> Iterator[tuple[ShownMessage, _Settle]]:
     for record in connection.control_all(BrowseQueue(queue)):
         yield browsed(record), _nothing
 
 
 def _nothing() -> None:
-    """A message that was looked at needs no settling."""
+    """Do nothing: a browsed message needs no settling."""
 
 
 def _taken(connection: BlockingConnection, queue: str) -> Iterator[tuple[ShownMessage, _Settle]]:

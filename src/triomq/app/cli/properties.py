@@ -19,7 +19,7 @@ def read_given(properties: Iterable[str], headers: Iterable[str]) -> BasicProper
     """Read ``name=value`` pairs; a message is persistent unless they say otherwise.
 
     Raises:
-        typer.BadParameter: A pair is none, there is no such property, or its value does not fit.
+        typer.BadParameter: A pair has no "=", there is no such property, or its value does not fit.
     """
     found: dict[str, str | int | dict[str, FieldValue]] = {"delivery_mode": _PERSISTENT}
     for pair in properties:
@@ -28,9 +28,9 @@ def read_given(properties: Iterable[str], headers: Iterable[str]) -> BasicProper
         if name not in _NAMES:
             raise typer.BadParameter(f"there is no property {name!r}; there are {', '.join(_NAMES)}")
         found[name] = _number(name, value) if name in _NUMBERS else value
-    said = dict(_header(pair) for pair in headers)
-    if said:
-        found["headers"] = said
+    parsed = dict(_header(pair) for pair in headers)
+    if parsed:
+        found["headers"] = parsed
     try:
         given = BasicProperties(**found)  # type: ignore[arg-type]  # a number where one is due
         encode_properties(given)
@@ -67,7 +67,7 @@ _Json = None | bool | int | float | str | list[object] | dict[str, object]
 
 
 def plain_properties(properties: bytes) -> dict[str, object]:
-    """Give what is set, by name, in a form that JSON can say."""
+    """Return the properties that are set, by name, as JSON can express them."""
     decoded = msgspec.structs.asdict(decode_properties(properties))
     return {name: _plain(value) for name, value in decoded.items() if value is not None}
 
@@ -93,5 +93,5 @@ def _plain(value: object) -> object:
 
 
 def _unicode(text: str) -> str:
-    """Let octets that are no UTF-8 be seen: short strings keep them as they came."""
+    """Escape bytes that are no UTF-8, which AMQP's short strings may have."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""``triomq queues``, ``triomq purge`` and ``triomq forget``: what is in a running broker, and away with it.
+"""``triomq queues``, ``triomq purge`` and ``triomq forget``: listing the queues of a running broker, and emptying them.
 
 Exit codes as for ``triomq get``.
 """
@@ -18,14 +18,14 @@ from triomq.app.cli.output import printable, size_text
 from triomq.protocols.control import ForgetPeer, ListQueues, QueueRecord
 
 WIDE = 10_000
-"""Columns of an output that is no terminal: nothing is cut there."""
+"""Width of an output that is no terminal: nothing is cut there."""
 
 _SELDOM = ("expired", "rejected", "exhausted", "dead_lettered")
-"""Columns that are there if any queue has something in them: most queues give no message up."""
+"""Columns that are shown if any queue has a number in them: most queues drop no message."""
 
 
 class Order(StrEnum):
-    """How queues are listed."""
+    """The order in which queues are listed."""
 
     NAME = "name"
     READY = "ready"
@@ -74,7 +74,7 @@ def _table(found: list[QueueRecord]) -> Table:
 
 
 def state_of(state: str, restarts: int) -> Text:
-    """Show how an actor is; trouble is coloured."""
+    """Return the state of an actor; one that does not run is coloured."""
     again = f", restarted {restarts}×" if restarts else ""
     return Text(f"{state}{again}", style="" if state == "running" else "bold red")
 
@@ -85,7 +85,7 @@ def purge(
     json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Drop all ready messages of a queue; those that consumers have stay with them."""
+    """Drop all ready messages of a queue; consumers keep unsettled ones."""
     with connected(url) as connection:
         if not yes and sys.stdin.isatty() and not typer.confirm(f"Drop all ready messages of {queue!r}?"):
             raise typer.Exit(1)

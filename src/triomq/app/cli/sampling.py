@@ -19,18 +19,18 @@ from triomq.protocols.control import (
 QUEUES = 50
 CONNECTIONS = 20
 CHILDREN = 8
-"""More than this of each does not fit a screen, and asking for all would be work for a broker that has ten thousand."""
+"""More than this of each does not fit a screen, and all of ten thousand would be work for the broker."""
 
 
 class Sample(msgspec.Struct, frozen=True):
     """A broker at one moment.
 
     Args:
-        moment: When, on our own clock.
-        totals: All of it.
+        moment: The time on our own clock, in seconds.
+        totals: The sums of all queues.
         queues: The queues with most ready messages.
         connections: The oldest clients.
-        actors: The tree, parents first, of each one's children the first few.
+        actors: The tree, parents first, with the first few children of each.
     """
 
     moment: float
@@ -44,9 +44,9 @@ class Flow(msgspec.Struct, frozen=True, gc=False):
     """Messages in a second.
 
     Args:
-        published: Stored.
-        delivered: Handed out.
-        settled: Done with by their consumers: accepted, rejected or given back.
+        published: Put into queues.
+        delivered: Sent to consumers.
+        settled: Accepted, rejected or put back by consumers.
     """
 
     published: float
@@ -55,14 +55,14 @@ class Flow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """What happened in a second, in all and in each queue that stood in both samples."""
+    """Messages in a second, in all queues together and in each queue that is in both samples."""
 
     totals: Flow
     queues: dict[str, Flow]
 
 
 def take_sample(connection: BlockingConnection) -> Sample:
-    """Ask a broker how it is; raises as ``BlockingConnection.control`` does."""
+    """Ask a broker for its numbers; raises the errors of ``BlockingConnection.control``."""
     return Sample(
         moment=time.monotonic(),
         totals=connection.control(GetTotals()),
@@ -85,7 +85,7 @@ def rates(before: Sample, after: Sample) -> Rates:
 
 
 def _flow(before: Totals | QueueRecord, after: Totals | QueueRecord, seconds: float) -> Flow:
-    """Divide what was counted by the time; a count that fell is another queue's of that name, or of fewer queues."""
+    """Divide the growth of counts by the time; a count falls when a queue is deleted or made anew."""
     published = after.published - before.published
     delivered = after.delivered - before.delivered
     settled = delivered - (after.unsettled - before.unsettled)

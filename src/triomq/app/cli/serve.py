@@ -15,33 +15,33 @@ from triomq.errors import ConfigError, StoreError
 from triomq.transports import name_of
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Where one's own machine is among all addresses."""
+"""The loopback address for those that stand for all addresses."""
 
 
 def serve(
     config: Annotated[
-        Path | None, typer.Argument(help="A configuration in TOML; without it all is by default.")
+        Path | None, typer.Argument(help="A configuration in TOML; without it the defaults hold.")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Name or address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port; 0 takes one that is free.", min=0, max=65535)] = None,
     path: Annotated[str | None, typer.Option(help="Unix socket to listen on instead.")] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Directory where what is durable is kept; without it all is in memory.")
+        Path | None, typer.Option(help="Directory for durable queues and messages; without it all is in memory.")
     ] = None,
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"] | None, typer.Option(help="The least that is worth a line.")
+        Literal["debug", "info", "warning", "error"] | None, typer.Option(help="The lowest level that is logged.")
     ] = None,
     log_format: Annotated[
         Literal["text", "json"] | None, typer.Option(help="Lines for people or for programs.")
     ] = None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C, in memory unless --data says where; SIGHUP reads the configuration again.
+    """Run a broker until SIGTERM or Ctrl-C, in memory unless --data is given; SIGHUP reads the configuration again.
 
-    Options count more than environment variables (TRIOMQ_…), and those more than the file.
+    Options go before environment variables (TRIOMQ_…), and those before the file.
     """
     given: dict[str, object] = {"host": host, "port": port, "path": path, "level": log_level, "format": log_format}
     if data is not None:
-        given["data"] = str(data.absolute())  # as one types it here, not from the folder of the configuration
+        given["data"] = str(data.absolute())  # from here, not from the folder of the configuration
     options = {option: value for option, value in given.items() if value is not None}
 
     def load() -> Config:
@@ -49,36 +49,36 @@ def serve(
 
     try:
         loaded = load()
-        who = "NAME:PASSWORD" if loaded.users or loaded.users_file else "guest:guest"
-        code = run(loaded, started=lambda broker: _announce(broker, who, loaded.data_dir), reload=load)
+        login = "NAME:PASSWORD" if loaded.users or loaded.users_file else "guest:guest"
+        code = run(loaded, started=lambda broker: _announce(broker, login, loaded.data_dir), reload=load)
     except (ConfigError, StoreError) as error:
         fail(str(error))
     raise typer.Exit(code)
 
 
-def _announce(broker: Broker, who: str, data_dir: str) -> None:
-    """Say where it listens and how to connect."""
+def _announce(broker: Broker, login: str, data_dir: str) -> None:
+    """Print where the broker listens and how to connect."""
     by_protocol: dict[str, list[Listening]] = {}
     for listening in broker.listening:
         by_protocol.setdefault(listening.config.protocol, []).append(listening)
     places = "; ".join(f"{protocol} on {_places(group)}" for protocol, group in by_protocol.items())
     typer.echo(f"triomq {__version__} listens for {places or 'nothing: no endpoint is configured'}")
     if by_protocol:
-        typer.echo(f"connect with {'; '.join(_url(group, who) for group in by_protocol.values())}")
-    kept = f"what is durable is kept in {data_dir}" if data_dir else "messages are in memory and end with this process"
-    typer.echo(f"{kept}; stop it with Ctrl-C")
+        typer.echo(f"connect with {'; '.join(_url(group, login) for group in by_protocol.values())}")
+    in_memory = "messages are in memory and end with this process"
+    typer.echo(f"{f'durable queues and messages are in {data_dir}' if data_dir else in_memory}; stop it with Ctrl-C")
 
 
 def _places(group: list[Listening]) -> str:
     return ", ".join(name_of(address) for listening in group for address in listening.addresses)
 
 
-def _url(group: list[Listening], who: str) -> str:
-    """Return what a client on this machine connects with to one of several endpoints of a protocol."""
+def _url(group: list[Listening], login: str) -> str:
+    """Return the URL with which a client on this machine connects to one of several endpoints of a protocol."""
     found = [(listening.config, address) for listening in group for address in listening.addresses]
     ports = [(config, address) for config, address in found if not isinstance(address, str)]
     numbers = [(config, address) for config, address in ports if ":" not in address[0]] or ports
     if not numbers:
-        return f"a client that can use a Unix socket, as {who}"
+        return f"a client that can use a Unix socket, as {login}"
     config, (host, port) = numbers[0]
-    return config.client_url(name_of((_EVERYWHERE.get(host, host), port)), who)
+    return config.client_url(name_of((_EVERYWHERE.get(host, host), port)), login)

@@ -1,4 +1,4 @@
-"""A message as it is shown: for people, as JSON, or its body alone."""
+"""A message as commands print it: for people, as JSON, or its body alone."""
 
 import sys
 
@@ -12,15 +12,15 @@ from triomq.protocols.control import MessageRecord, sayable
 
 
 class ShownMessage(msgspec.Struct, frozen=True):
-    """What of a message can be shown, whether it was taken or looked at.
+    """A message that was taken or browsed.
 
     Args:
-        id: Its number in the queue; None if it was taken, since AMQP does not say.
-        exchange: Where it was published.
-        routing_key: How.
-        redelivered: Whether somebody has had it before.
-        size: Octets of its body.
-        properties: What its publisher said of it; None if that was too long to be looked at.
+        id: Its number in the queue; None if it was taken, since AMQP does not carry it.
+        exchange: The exchange that it was published into.
+        routing_key: The routing key that it was published with.
+        redelivered: Whether a consumer may have had it before.
+        size: Bytes of its body.
+        properties: Its properties by name; None if they are too long to be browsed.
         body: Its body, or the beginning of it.
     """
 
@@ -34,19 +34,19 @@ class ShownMessage(msgspec.Struct, frozen=True):
 
     @property
     def is_cut(self) -> bool:
-        """Whether not all of the body is here."""
+        """Whether the body is not complete."""
         return len(self.body) < self.size
 
 
 def taken(got: Fetched) -> ShownMessage:
-    """Show a message that was taken."""
+    """Return a message that was taken."""
     exchange, key = sayable(got.exchange), sayable(got.routing_key)
     properties = plain_properties(got.encoded)
     return ShownMessage(None, exchange, key, got.redelivered, len(got.body), properties, got.body)
 
 
 def browsed(record: MessageRecord) -> ShownMessage:
-    """Show a message that was looked at."""
+    """Return a message that was browsed."""
     properties = None if record.properties is None else plain_properties(record.properties)
     return ShownMessage(
         record.id, record.exchange, record.routing_key, record.redelivered, record.size, properties, record.body
@@ -54,42 +54,44 @@ def browsed(record: MessageRecord) -> ShownMessage:
 
 
 def print_json(message: ShownMessage) -> None:
-    """Print one object: ``body`` holds text, ``body_base64`` whatever is no UTF-8."""
-    said = msgspec.structs.asdict(message)
-    body = said.pop("body")
+    """Print one object, with ``body`` if the body is UTF-8, else with ``body_base64``."""
+    fields = msgspec.structs.asdict(message)
+    body = fields.pop("body")
     try:
-        said["body"] = body.decode()
+        fields["body"] = body.decode()
     except UnicodeDecodeError:
-        said["body_base64"] = body
+        fields["body_base64"] = body
     if message.id is None:
-        del said["id"]
+        del fields["id"]
     if message.is_cut:
-        said["body_cut"] = True
-    typer.echo(msgspec.json.encode(said))
+        fields["body_cut"] = True
+    typer.echo(msgspec.json.encode(fields))
 
 
 def print_body(message: ShownMessage, *, end: bytes) -> None:
-    """Print the octets of the body as they are."""
+    """Print the body as it is."""
     sys.stdout.buffer.write(message.body + end)
     sys.stdout.buffer.flush()
 
 
 def print_message(message: ShownMessage, number: int) -> None:
-    """Print a message for people: where it was published, what was said of it, and its body."""
+    """Print a message for people: where it was published, its properties, and its body."""
     where = f"exchange {printable(message.exchange)}" if message.exchange else "default exchange"
     again = ", redelivered" if message.redelivered else ""
     title = f"[{number if message.id is None else message.id}] {where}, key {printable(message.routing_key)}"
     typer.secho(f"{title}, {size_text(message.size)}{again}", bold=True)
-    for name, value in _said(message):
+    for name, value in _properties(message):
         typer.secho(f"    {printable(name)}: {printable(str(value))}", dim=True)
     typer.echo("\n".join(body_lines(message.body)))
     if message.is_cut:
         typer.secho(f"    … {size_text(len(message.body))} of {size_text(message.size)}; get shows all", dim=True)
 
 
-def _said(message: ShownMessage) -> list[tuple[str, object]]:
+def _properties(message: ShownMessage) -> list[tuple[str, object]]:
     if message.properties is None:
-        return [("properties", "too long to be looked at; get shows them")]
+        return [("properties", "too long to be browsed; get shows them")]
     headers = message.properties.get("headers")
-    said = [(name, value) for name, value in message.properties.items() if name != "headers"]
-    return said + ([(f"header {name}", value) for name, value in headers.items()] if isinstance(headers, dict) else [])
+    others = [(name, value) for name, value in message.properties.items() if name != "headers"]
+    return others + (
+        [(f"header {name}", value) for name, value in headers.items()] if isinstance(headers, dict) else []
+    )

@@ -1,6 +1,6 @@
-"""``triomq store``: look over a store, write it anew, copy it.
+"""``triomq store``: check, compact, back up and salvage a store.
 
-Exit codes: 0 if it was done and all is well; 1 if not, with the reason; 2 for a wrong command line.
+Exit codes: 0 if all is well; 1 if not, with the reason; 2 for a wrong command line.
 """
 
 from collections.abc import Iterator
@@ -18,52 +18,52 @@ from triomq.app.cli.queues import print_table
 from triomq.core import QueueOptions, decode_key, encode_key, encode_options, require_decodable
 from triomq.errors import StoreError, StoreLocked
 from triomq.store import DATABASE, REPORT, Report, back_up
-from triomq.store import check as look_over
-from triomq.store import compact as write_anew
-from triomq.store import salvage as write_out
+from triomq.store import check as check_store
+from triomq.store import compact as compact_store
+from triomq.store import salvage as salvage_store
 
-store = typer.Typer(help="Look after the directory in which a broker keeps what is durable.", no_args_is_help=True)
+store = typer.Typer(help="Check, compact, back up or salvage a broker's data directory.", no_args_is_help=True)
 
 _Data = Annotated[
-    Path, typer.Option("--data", help="The directory, as `triomq serve --data` has it.", envvar="TRIOMQ_DATA_DIR")
+    Path, typer.Option("--data", help="The data directory, as in `triomq serve --data`.", envvar="TRIOMQ_DATA_DIR")
 ]
 
 
 @store.command()
 def check(data: _Data) -> None:
-    """Read all that is there, say what each queue has, and end with 1 if anything is damaged; no broker may have it."""
+    """Read the whole store, list its queues, and end with 1 if anything is damaged; no broker may use it."""
     with _failing():
-        report = look_over(data, decode=require_decodable)
+        report = check_store(data, decode=require_decodable)
     print_table(_table(report))
     messages = sum(report.messages.values())
     typer.echo(f"format {report.version}, {_some(len(report.queues), 'queue')}, {_some(messages, 'message')}")
     if not report.is_well:
         trouble = [f"{report.path}: {printable(complaint)}" for complaint in report.complaints]
-        advice = "keep a copy of the directory before anything else; then start on a backup, or `triomq store salvage`"
+        advice = "copy the directory before anything else; then start on a backup, or `triomq store salvage`"
         fail("\n".join([*trouble, advice]))
 
 
 @store.command()
 def compact(data: _Data) -> None:
-    """Give back what is not needed any more; no broker may have it, and for a while it takes twice its place."""
+    """Return unused space to the disk; no broker may use the store, which takes twice its space meanwhile."""
     with _failing():
-        before, after = write_anew(data)
+        before, after = compact_store(data)
     typer.echo(f"{size_text(before)} before, {size_text(after)} now")
 
 
 @store.command()
-def backup(data: _Data, target: Annotated[Path, typer.Argument(help="The directory to make.")]) -> None:
-    """Copy all that is there, as it is at one moment, whether a broker works with it or not."""
+def backup(data: _Data, target: Annotated[Path, typer.Argument(help="The directory to create.")]) -> None:
+    """Copy the store as it is at one moment, whether a broker uses it or not."""
     with _failing():
         back_up(data, target)
-    typer.echo(f"{target} has it all, {size_text((target / DATABASE).stat().st_size)}")
+    typer.echo(f"{target} has a copy of all, {size_text((target / DATABASE).stat().st_size)}")
 
 
 @store.command()
-def salvage(data: _Data, target: Annotated[Path, typer.Argument(help="The directory to make.")]) -> None:
-    """Write all that can be read of a damaged store to a new directory, and say what cannot; no broker may have it."""
+def salvage(data: _Data, target: Annotated[Path, typer.Argument(help="The directory to create.")]) -> None:
+    """Copy what can be read of a damaged store to a new directory, and list what cannot; no broker may use it."""
     with _failing():
-        done = write_out(data, target, declare=_declare_lost)
+        done = salvage_store(data, target, declare=_declare_lost)
     lines = [
         f"{' '.join(map(printable, _names(queue.key)))}: {_some(queue.messages, 'message')}"
         + (f", {queue.lost} lost" if queue.lost else "")
@@ -82,17 +82,17 @@ def salvage(data: _Data, target: Annotated[Path, typer.Argument(help="The direct
 
 
 def _declare_lost(number: int) -> tuple[bytes, bytes]:
-    """Declare a queue of which nothing is known but the number."""
+    """Return name and options for a queue of which only the number is known."""
     return encode_key("default", f"salvaged-{number}"), encode_options(QueueOptions(durable=True))
 
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """End the command where a store cannot be had, saying why."""
+    """End the command with the reason if a store cannot be used."""
     try:
         yield
     except StoreLocked as error:
-        fail(f"{error}\nwhile a broker works with it, `triomq store backup` makes a copy, which can be checked")
+        fail(f"{error}\nwhile a broker uses it, `triomq store backup` makes a copy, which can be checked")
     except StoreError as error:
         fail(str(error))
 
@@ -120,7 +120,7 @@ def _some(count: int, what: str) -> str:
 
 
 def _names(key: bytes) -> list[str]:
-    """Give the names of domain and queue, as far as they can be read."""
+    """Return the names of domain and queue, as far as they can be read."""
     try:
         return decode_key(key)
     except msgspec.DecodeError:

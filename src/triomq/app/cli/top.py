@@ -1,6 +1,6 @@
 """``triomq top``: the live tree of a running broker, its queues and their rates.
 
-It outlives the broker that it looks at: while that is away it says so and tries again. Exit codes as for ``get``.
+It goes on when its broker ends: it shows that, and connects again. Exit codes as for ``get``.
 """
 
 import sys
@@ -25,8 +25,8 @@ from triomq.errors import Disconnected, TriomqError
 Wait = Callable[[float], str]
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """What is known at one moment: the last sample, the rates at its time, and whether the broker is away now."""
+class WatchedSample(msgspec.Struct, frozen=True):
+    """The last sample, the rates since the one before, and a note if the broker cannot be reached now."""
 
     sample: Sample
     rates: Rates | None
@@ -34,7 +34,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Watcher:
-    """Looks at a broker again and again, and at the one that comes after it; made and closed by the command."""
+    """Takes samples of a broker, and of the one that comes after it; made and closed by the command."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -61,13 +61,13 @@ class Watcher:
         self._connection = None
 
 
-def watch(look: Callable[[], Sample], interval: float, wait: Wait) -> Iterator[Seen]:
-    """Look now and after each interval until q or Ctrl-D is pressed; a broker that goes away later is waited for.
+def watch(look: Callable[[], Sample], interval: float, wait: Wait) -> Iterator[WatchedSample]:
+    """Yield a sample now and after each interval, until q or Ctrl-D is pressed; wait for a broker that ends later.
 
     Raises:
-        TriomqError: The broker cannot be reached at the first look, or refuses.
+        TriomqError: The broker cannot be reached at first, or refuses.
     """
-    seen = Seen(look(), None)
+    seen = WatchedSample(look(), None)
     while True:
         yield seen
         if wait(interval) in ("q", END):
@@ -75,20 +75,20 @@ def watch(look: Callable[[], Sample], interval: float, wait: Wait) -> Iterator[S
         try:
             sample = look()
         except Disconnected as error:
-            seen = Seen(seen.sample, None, f"{error}; trying again")
+            seen = WatchedSample(seen.sample, None, f"{error}; trying again")
         else:
-            seen = Seen(sample, None if seen.note else rates(seen.sample, sample))
+            seen = WatchedSample(sample, None if seen.note else rates(seen.sample, sample))
 
 
 def top(
-    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.05)] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print what is seen after one interval, and end.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between two samples.", min=0.05)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the sample after one interval, and end.")] = False,
     json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Show the live tree of a running triomq broker, its queues, connections and rates; q ends it.
 
-    Where the output is no terminal it is printed once; with --json a line for each look, without end.
+    Where the output is no terminal, it is printed once; with --json a line for each sample, without end.
     """
     with failing(), closing(Watcher(url)) as watcher:
         try:
@@ -98,15 +98,15 @@ def top(
                 for seen in watch(watcher.look, interval, wait_only):
                     _print_json(seen)
             else:
-                # Only here: a terminal stops a job in the background that touches its settings.
+                # Not earlier: a terminal stops a background job that changes its settings.
                 with open_keys() as wait:
                     _show(watch(watcher.look, interval, wait))
         except KeyboardInterrupt:
             raise typer.Exit(0) from None
 
 
-def _print_once(looks: Iterator[Seen], *, json: bool) -> None:
-    """Print the second look, the first that has rates."""
+def _print_once(looks: Iterator[WatchedSample], *, json: bool) -> None:
+    """Print the second sample, the first that has rates."""
     first = next(looks)
     seen = next(looks, first)
     if seen.note:
@@ -118,11 +118,11 @@ def _print_once(looks: Iterator[Seen], *, json: bool) -> None:
         console.print(top_view(seen.sample, seen.rates))
 
 
-def _print_json(seen: Seen) -> None:
+def _print_json(seen: WatchedSample) -> None:
     typer.echo(msgspec.json.encode(seen))
 
 
-def _show(looks: Iterator[Seen]) -> None:
+def _show(looks: Iterator[WatchedSample]) -> None:
     console = Console(highlight=False)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         for seen in looks:

@@ -1,4 +1,4 @@
-"""What ``triomq top`` shows: one screen made of a sample and the rates since the one before."""
+"""The screen of ``triomq top``, made of a sample and the rates since the one before."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -14,7 +14,7 @@ from triomq.protocols.control import ActorRecord
 
 HEADING = 3
 TABLES = 3
-"""Lines that are always there."""
+"""Lines that every screen has."""
 
 
 def top_view(sample: Sample, rates: Rates | None, note: str = "", *, lines: int | None = None) -> Group:
@@ -22,9 +22,9 @@ def top_view(sample: Sample, rates: Rates | None, note: str = "", *, lines: int 
 
     Args:
         sample: What to show.
-        rates: What happened in a second; None at the first sample.
-        note: What else to say, such as that the broker is away.
-        lines: How many lines there are; None is as many as it takes.
+        rates: Messages in a second; None at the first sample.
+        note: A further line, such as that the broker cannot be reached.
+        lines: The lines of the screen; None sets no limit.
     """
     queues, connections, actors = _shares(sample, lines)
     return Group(
@@ -96,7 +96,7 @@ def _tree(sample: Sample, most: int) -> Table:
 
 
 def _table(first: str, *columns: str) -> Table:
-    """Make a table; numbers stand to the right."""
+    """Create a table, with numbers to the right."""
     table = Table(box=None, pad_edge=False, header_style="bold reverse", expand=False)
     table.add_column(first, no_wrap=True)
     for column in columns:
@@ -108,7 +108,7 @@ _WORDS = ("state", "user", "kind")
 
 
 def _labelled(actors: list[ActorRecord]) -> Iterator[tuple[Text, ActorRecord]]:
-    """Give each actor's name, set in by its depth, with how many of its children are not shown."""
+    """Yield each actor with its name, indented by its depth, and the number of children that are not shown."""
     shown: dict[str, int] = {}
     for actor in actors:
         parent = actor.path.rpartition("/")[0] or "/"
@@ -128,7 +128,7 @@ def _flow(flow: Flow | None) -> tuple[str, str, str]:
 
 
 def _duration(seconds: float) -> str:
-    """Say a time in its two largest units."""
+    """Return a time in its two largest units."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

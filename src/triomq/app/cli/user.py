@@ -1,6 +1,6 @@
-"""``triomq user``: who may log in, in the file that ``users_file`` of a configuration names.
+"""``triomq user``: edit the file of users that ``users_file`` of a configuration names.
 
-Passwords come from standard input, or are asked for; they are never arguments, which everybody on a machine can see.
+Passwords come from standard input, or are asked for; they are never arguments, which all users of a machine can see.
 """
 
 import sys
@@ -32,21 +32,21 @@ from triomq.security import (
 )
 
 user = typer.Typer(
-    help="Say who may log in, in a file of users; a broker that uses it reads it at its start and at SIGHUP.",
+    help="Edit a file of users; a broker that is configured with it reads it at its start and at SIGHUP.",
     no_args_is_help=True,
 )
 
 _File = Annotated[Path, typer.Option("--file", help="The file of users.", envvar="TRIOMQ_USERS_FILE")]
 _Name = Annotated[str, typer.Argument(help="The user's name.")]
-_Domain = Annotated[str, typer.Option(help="The domain where it may; * is each that has no entry of its own.")]
-_Pattern = Annotated[str | None, typer.Option(help="Regular expression of names; empty fits nothing.")]
+_Domain = Annotated[str, typer.Option(help="The domain of these permissions; * is each without an entry of its own.")]
+_Pattern = Annotated[str | None, typer.Option(help="Regular expression of names; empty matches none.")]
 _Iterations = Annotated[
     int, typer.Option(help="Rounds of PBKDF2.", min=LEAST_ITERATIONS, max=MOST_ITERATIONS, show_default=True)
 ]
 
 
 def _read_limit(text: str | None) -> str | None:
-    """Check a limit; the text stays one, since there are numbers and a word."""
+    """Check a limit, which is a number or a word."""
     if text is not None and text != UNLIMITED and not text.isdecimal():
         raise typer.BadParameter(f"found {text!r}; a limit is a number, or {UNLIMITED}")
     return text
@@ -65,7 +65,7 @@ def add(
     name: _Name,
     file: _File = _HERE,
     administrator: Annotated[
-        bool, typer.Option("--administrator", help="Let it do everything; the first user may anyway.")
+        bool, typer.Option("--administrator", help="Allow everything; the first user may do so anyway.")
     ] = False,
     domain: _Domain = ANY_DOMAIN,
     configure: _Pattern = None,
@@ -73,7 +73,8 @@ def add(
     read: _Pattern = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag, such as monitoring; may be repeated.")] = None,
     expires: Annotated[
-        datetime | None, typer.Option(help="When it ends to be a user, in UTC.", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
+        datetime | None,
+        typer.Option(help="When the user expires, in UTC.", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M"]),
     ] = None,
     max_connections: _Limit = None,
     max_channels: _Limit = None,
@@ -85,7 +86,7 @@ def add(
     ] = False,
     iterations: _Iterations = ITERATIONS,
 ) -> None:
-    """Add a user; the password comes from standard input, or is asked for. There is a file after the first one."""
+    """Add a user; the password comes from standard input, or is asked for. The first user creates the file."""
     if not name:
         raise typer.BadParameter("a user needs a name")
     with _failing(), editing(file, begin=True) as users:
@@ -111,7 +112,7 @@ def add(
 
 @user.command("list")
 def list_users(file: _File = _HERE) -> None:
-    """List users, what they may, and until when; each line is a user in a domain."""
+    """List users with their permissions and expiry; each line is a user in a domain."""
     with _failing():
         users = read_users(file).users
     for name, found in sorted(users.items()):
@@ -121,7 +122,7 @@ def list_users(file: _File = _HERE) -> None:
 
 @user.command()
 def remove(name: _Name, file: _File = _HERE) -> None:
-    """Remove a user; its connections end when the broker hears of it."""
+    """Remove a user; its connections are closed when the broker reads the file again."""
     with _failing(), editing(file) as users:
         _find(users, name, file)
         del users[name]
@@ -148,9 +149,9 @@ def permit(
     configure: _Pattern = None,
     write: _Pattern = None,
     read: _Pattern = None,
-    keep_out: Annotated[bool, typer.Option("--keep-out", help="Take the entry away instead.")] = False,
+    keep_out: Annotated[bool, typer.Option("--keep-out", help="Remove the domain's entry instead.")] = False,
 ) -> None:
-    """Say what a user may do in a domain; a pattern that is not given stays as it is."""
+    """Set what a user may do in a domain; a pattern that is not given stays as it is."""
     if keep_out and (configure, write, read) != (None, None, None):
         raise typer.BadParameter("--keep-out and patterns exclude each other")
     with _failing(), editing(file) as users:
@@ -168,7 +169,7 @@ def permit(
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """End the command where a file cannot be had, saying why."""
+    """End the command with the reason if a file cannot be used."""
     try:
         yield
     except (ConfigError, ValueError) as error:
@@ -212,9 +213,9 @@ def _read_password() -> str:
 
 
 def _verifiers(password: str, iterations: int) -> tuple[str, ...]:
-    """Make one verifier for each mechanism that may want it."""
-    octets = password.encode()
-    return tuple(str(make_verifier(octets, mechanism=name, iterations=iterations)) for name in SCRAM_HASHES)
+    """Return one verifier for each mechanism."""
+    encoded = password.encode()
+    return tuple(str(make_verifier(encoded, mechanism=name, iterations=iterations)) for name in SCRAM_HASHES)
 
 
 def _lines(name: str, found: User) -> Iterator[str]:
@@ -231,4 +232,4 @@ def _lines(name: str, found: User) -> Iterator[str]:
 
 
 def _remind() -> None:
-    typer.echo("a broker that runs with this file hears of it at SIGHUP", err=True)
+    typer.echo("a running broker reads this file again at SIGHUP", err=True)

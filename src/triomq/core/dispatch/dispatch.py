@@ -129,8 +129,7 @@ class RoundRobin:
     def _assign(self, batch: Batch, feed: Feed) -> Batch:
         """Assign a batch to a feed, and put the feed at the end of the ready list unless its window is full."""
         batch.feed = feed
-        feed.take(batch)
-        if feed.is_full():
+        if feed.take(batch):
             feed.listed = False
         else:
             self._ready.append(feed)

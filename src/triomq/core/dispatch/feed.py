@@ -266,8 +266,7 @@ class Feed:
 
     def is_full(self) -> bool:
         """Return whether its own window has no room, so that nothing may go before something is settled."""
-        window = self.window
-        return self.settles and 0 < window.limit <= window.used
+        return self.settles and 0 < self.window.limit <= self.window.used
 
     def blocked_by(self, size: int) -> Window | None:
         """Find the first window that a message of so many bytes may not pass; None when it may go."""
@@ -288,12 +287,17 @@ class Feed:
                 octets = window.byte_limit - window.used_bytes
         return max(0, messages), max(0, octets)
 
-    def take(self, batch: Batch) -> None:
-        """Count a batch in all windows that apply."""
+    def take(self, batch: Batch) -> bool:
+        """Count a batch in all windows that apply; return whether the feed's own one is full now.
+
+        If it is, nothing may go to the feed before something is settled.
+        """
         count, size = batch.left, batch.size
         for window in self.limits:  # as Window.take does it, without a call for each
             window.used += count
             window.used_bytes += size
+        own = self.window
+        return self.settles and 0 < own.limit <= own.used
 
     def give(self, count: int, size: int) -> None:
         """Count messages as settled; the connection gives the socket window back, not this."""

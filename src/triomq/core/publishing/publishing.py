@@ -204,10 +204,13 @@ class Publisher:
         turn = self._turn
         if not turn.spent:
             self._look()
-        if route.version != self._directory.version:
+        directory = self._directory
+        if route.version != directory.version:
             return self._publish_admitted([RoutedRun(route, head, contents, size)], confirms, unrouted, delay)
         queues = route.queues
         receipt = None if confirms is None else confirms.expect(len(contents), len(queues))
+        if directory.message_observers is not None:
+            directory.message_observers.published(head, contents, queues)
         if queues:
             pushes = len(contents) * len(queues)
             turn.spent += pushes
@@ -268,6 +271,8 @@ class Publisher:
         receipt = None if confirms is None else confirms.expect(len(contents), 0)  # no queue will report
         self.count(len(contents) * len(queues), size)
         missed = [content for content in contents if not self._offer(head, content, queues)]
+        if self._directory.message_observers is not None:
+            self._directory.message_observers.published(head, contents, queues)
         if receipt is not None and queues and head.persistent and self._persistence is not None:
             receipt.number = self._persistence.journal.last_batch  # consumers may have got what is recorded
         return missed

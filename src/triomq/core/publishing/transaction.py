@@ -5,7 +5,7 @@ refusal is raised and still nothing has happened. Then all queues are told, in t
 part; with a store all of it is one batch on disk.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import trio
 
@@ -15,6 +15,7 @@ from triomq.core.delivery import Outcome, Settle
 from triomq.core.publishing.publish import Fits, Publish
 from triomq.core.refusals import Restarting
 from triomq.core.topology.directory import Directory
+from triomq.core.topology.observer import MessageObservers
 from triomq.errors import ActorError, QueueFull, QueueStopped
 
 
@@ -70,6 +71,8 @@ class Transaction:
             self._check(queue, runs)
         settlements = self._settlements
         self.rollback()
+        if self._directory.message_observers is not None:
+            self._notify_observers(self._directory.message_observers, present)
         for queue, runs in present.items():
             for run in runs:
                 queue.tell_nowait(run)
@@ -80,6 +83,16 @@ class Transaction:
         if persistence is not None:
             persistence.mark_sync_point()
         return sum(len(run.contents) for runs in present.values() for run in runs)
+
+    @staticmethod
+    def _notify_observers(observers: MessageObservers, publishes: Mapping[Ref, Sequence[Publish]]) -> None:
+        """Tell observers of each run once, with all of its queues."""
+        found: dict[int, tuple[Publish, list[Ref]]] = {}
+        for queue, runs in publishes.items():
+            for run in runs:
+                found.setdefault(id(run), (run, []))[1].append(queue)
+        for run, queues in found.values():
+            observers.published(run.head, run.contents, queues)
 
     def _check(self, queue: Ref, runs: Sequence[Publish]) -> None:
         """Refuse what a queue would refuse."""

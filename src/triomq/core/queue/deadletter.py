@@ -10,7 +10,7 @@ it is dropped there. With a rejection in the circle a consumer has decided each 
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, cast
@@ -51,7 +51,7 @@ class Reason(Enum):
     """It came back too often."""
 
 
-def dead_letter(state: "QueueState", head: Head, contents: Iterable[bytes], reason: Reason) -> int:
+def dead_letter(state: "QueueState", head: Head, contents: Sequence[bytes], reason: Reason) -> int:
     """Publish messages that a queue gives up to its dead-letter sink, if it has one.
 
     Args:
@@ -66,7 +66,10 @@ def dead_letter(state: "QueueState", head: Head, contents: Iterable[bytes], reas
     sink = state.options.dead_letter_sink
     if sink is None:
         return 0
-    return sum(_dead_letter_one(state, sink, QueueMessage(head, content), reason) for content in contents)
+    copies = sum(_dead_letter_one(state, sink, QueueMessage(head, content), reason) for content in contents)
+    if (observers := state.directory.message_observers) is not None:
+        observers.dead_lettered(state, head, contents, reason, copies)
+    return copies
 
 
 def _dead_letter_one(state: "QueueState", sink: str, message: QueueMessage, reason: Reason) -> int:

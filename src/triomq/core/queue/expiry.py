@@ -27,6 +27,8 @@ def drop_expired(state: QueueState, now: float) -> bool:
         if letters >= MOST_DEAD_LETTERS or gone >= MOST_DROPPED:
             return False
         head, contents = backlog.first(MOST_DEAD_LETTERS, level)
+        if (observers := state.directory.message_observers) is not None:
+            observers.expired(state, head, contents)
         if lettered:
             state.dead_lettered += dead_letter(state, head, contents, Reason.EXPIRED)
             letters += len(contents)

@@ -135,16 +135,25 @@ def _drop_oldest(state: QueueState, most: int) -> int:
     backlog, dropped = state.backlog, 0
     while backlog.resident and (over := bytes_ready(state) - most) > 0:
         level = backlog.lowest_level
-        count = over // (backlog.next_size() + MESSAGE_OVERHEAD)
-        head, contents = backlog.first(max(1, min(count, MOST_DEAD_LETTERS)), level)
+        head, contents = backlog.first(MOST_DEAD_LETTERS, level)
         if not head.expendable:
             break
+        contents = _covering(contents, head, over)
         if state.options.dead_letter_sink is not None:
             state.dead_lettered += dead_letter(state, head, contents, Reason.MAX_LENGTH)
         backlog.drop(len(contents), level)
         dropped += len(contents)
     state.dropped += dropped
     return dropped
+
+
+def _covering(contents: list[bytes], head: Head, size: int) -> list[bytes]:
+    """Return the first contents, as few as take so many bytes with their overhead; all of them if they take less."""
+    for number, content in enumerate(contents, 1):
+        size -= len(content) - head.overhead + MESSAGE_OVERHEAD
+        if size <= 0:
+            return contents[:number]
+    return contents
 
 
 def _count_fitting(state: QueueState, ceiling: int, run: Publish) -> int:

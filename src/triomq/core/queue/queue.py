@@ -95,7 +95,9 @@ class Queue(InPlaceActor):
         self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
         self._ceiling = 0 if options.is_bounded else self._state.ceiling
         self._checks = self._rejects or self._ceiling > 0  # whether some of a run may not be stored
-        self._slack = 0  # bytes that certainly fit below the ceiling
+        self._slack = (
+            0  # bytes that certainly fit below the ceiling; 0 after messages became ready that were not published now
+        )
         self._sorts = options.message_ttl is not None or options.max_priority > 0
 
     def options_changed(self, message: OptionsChanged) -> None:
@@ -230,12 +232,15 @@ class Queue(InPlaceActor):
         batch, positions, outcome = message.batch, message.positions, message.outcome
         if not self._backlog.holds(batch):
             return
+        if self._state.directory.message_observers is not None:
+            self._state.directory.message_observers.settled(self._state, batch, positions, outcome)
         if outcome is Outcome.ACCEPT:
             count, size = self._backlog.accept(batch, positions)
         elif outcome is Outcome.REJECT:
             count, size = give_up(self._state, batch, positions, Reason.REJECTED)
         else:
             count, size = put_back(self._state, batch, positions, marked=outcome is Outcome.REQUEUE)
+            self._slack = 0
             if batch.deadline < inf:
                 self._time.expect_expiry()
         feed = batch.feed
@@ -248,11 +253,14 @@ class Queue(InPlaceActor):
         """Requeue a message after a delay, and give its room in windows back at once."""
         batch = message.batch
         if self._backlog.holds(batch):
+            if (observers := self._state.directory.message_observers) is not None:
+                observers.settled(self._state, batch, (message.position,), Outcome.REQUEUE)
             count, size = postpone(self._state, batch, message.position, message.reason)
             self._time.needs_clock = True
-            if batch.feed is not None:
-                batch.feed.give(count, size)
-                self._relist(batch.feed)
+            if (feed := batch.feed) is not None:
+                feed.give(count, size)
+                if not feed.waiting:  # else it would lose its place in the line
+                    self._relist(feed)
 
     def _relist(self, feed: Feed) -> None:
         """Add a feed to the ready list again, if it is still open."""
@@ -322,6 +330,8 @@ class Queue(InPlaceActor):
         self._state.delivered += 1
         batch = self._backlog.take(1, UNLIMITED)
         batch.queue = self.ref
+        if (observers := self._state.directory.message_observers) is not None:
+            observers.handed_out(self._state, batch)
         return batch
 
     def purge(self, message: Purge) -> int:
@@ -454,9 +464,12 @@ class Queue(InPlaceActor):
             Whether what is ready now may be delivered; if not, too much has expired for one turn.
         """
         time = self._time
-        if time.needs_clock and not time.catch_up(self._push):
-            return False
-        self._dispatch_all()
+        if time.needs_clock:
+            self._slack = 0  # what is due becomes ready now
+            if not time.catch_up(self._push):
+                return False
+        if self._backlog.resident or self._called:
+            self._dispatch_all()
         if self._sheds and not shed(self._state):
             time.hurry()
         return not time.needs_clock or time.look_ahead()
@@ -470,11 +483,17 @@ class Queue(InPlaceActor):
             self._pass_on()
 
     def _hand_out(self, deal: Callable[[ReadyMessages], list[Batch]]) -> None:
-        for batch in self._time.dispatch_unexpired(deal) if self._time.has_expiring else deal(self._backlog):
-            assert batch.feed is not None
+        batches = self._time.dispatch_unexpired(deal) if self._time.has_expiring else deal(self._backlog)
+        state = self._state
+        if state.directory.message_observers is not None:
+            for batch in batches:
+                state.directory.message_observers.handed_out(state, batch)
+        for batch in batches:
+            feed = batch.feed
+            assert feed is not None
             batch.queue = self.ref
-            self._state.delivered += batch.left
-            batch.feed.consumer.tell_nowait(Deliver(batch.feed, batch))
+            state.delivered += batch.left
+            feed.consumer.tell_nowait(Deliver(feed, batch))
 
     def _pass_on(self) -> None:
         """End the turns of feeds that windows had called; the next ones may be feeds of this queue too."""

@@ -68,16 +68,15 @@ class Chores:
         return len(self._waiting)
 
     def begin(self, chore: Chore, domain: "Domain") -> None:
-        """Do as much of a chore as fits into this turn, and the rest later."""
-        if _work(chore, domain):
-            self.add(chore)
+        """Do as much of a chore as fits into this turn, and the rest later; the rest as well if a step crashes."""
+        more = True
+        try:
+            more = _work(chore, domain)
+        finally:
+            if more:
+                self.add(chore)
 
     def add(self, chore: Chore) -> None:
-        """Do a chore from the next turn on."""
-        self._waiting.append(chore)
-        self._wanted.set()
-
-    def begin_later(self, chore: Chore) -> None:
         """Do a chore in turns of its own."""
         self._waiting.append(chore)
         self._wanted.set()
@@ -91,8 +90,10 @@ class Chores:
 
     def _go_on(self, domain: "Domain") -> None:
         """Do a part of the chore that has waited longest; several take turns."""
+        # A step that crashes the domain leaves its chore here, so that the next incarnation goes on behind that step.
+        more = _work(self._waiting[0], domain)
         chore = self._waiting.popleft()
-        if _work(chore, domain):
+        if more:
             self._waiting.append(chore)
         elif not self._waiting:
             self._wanted = trio.Event()
@@ -181,7 +182,10 @@ class TakeBindings:
             return True
         if not resource.bound:
             self.over.set()
-            domain.directory.leaving.pop((type(resource), resource.name), None)
+            # Something else of that name may have been declared and deleted meanwhile, if this was not durable.
+            leaving, key = domain.directory.leaving, (type(resource), resource.name)
+            if leaving.get(key) is self.over:
+                del leaving[key]
             return False
         binding, source = resource.bound.popitem()
         if source.bindings.get(binding) is resource:
@@ -193,13 +197,15 @@ class Forget:
     """Delete what a peer made.
 
     Args:
+        origin: The peer.
         bindings: Its bindings, with their sources.
         resources: Its queues, then its sinks.
     """
 
     def __init__(
-        self, bindings: Iterable[tuple[SinkState, Binding]], resources: Iterable[QueueState | SinkState]
+        self, origin: str, bindings: Iterable[tuple[SinkState, Binding]], resources: Iterable[QueueState | SinkState]
     ) -> None:
+        self._origin = origin
         self._bindings = deque(bindings)
         self._resources = deque(resources)
         self.count = len(self._bindings) + len(self._resources)
@@ -208,7 +214,7 @@ class Forget:
         """Delete one thing, if it is still there."""
         if self._bindings:
             source, binding = self._bindings.popleft()
-            if binding in source.bindings:
+            if source.origin_of(binding) == self._origin:  # unless it was removed meanwhile, and perhaps made here
                 domain.take_binding(source, binding, None)
             return True
         if not self._resources:
@@ -264,7 +270,7 @@ _AT_ONCE = 16
 def free(remains: list[Sequence[bytes]], chores: Chores) -> None:
     """Free contents: few at once, many bit by bit."""
     if len(remains) > _AT_ONCE:
-        chores.begin_later(FreeContents(remains))
+        chores.add(FreeContents(remains))
 
 
 class FreeContents:

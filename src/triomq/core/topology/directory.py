@@ -30,7 +30,7 @@ from triomq.core.refusals import TooManyKeys
 from triomq.core.routing.bindings import Headers
 from triomq.core.routing.sink import Destination, PropertiesOf, SinkState
 from triomq.core.topology.chores import Chores
-from triomq.core.topology.observer import Observers
+from triomq.core.topology.observer import MessageObservers, Observers
 from triomq.core.topology.policy import Policies
 from triomq.core.topology.quotas import Quotas
 from triomq.errors import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, StoreError
@@ -101,6 +101,7 @@ class Directory:
         self.memory.watch(self)
         self.clock: Clock[QueueState] = Clock()
         self.observers = Observers()
+        self.message_observers: MessageObservers | None = None
         self.chores = Chores()
         self.leaving: dict[tuple[type[Destination], str], trio.Event] = {}  # durable things, until none of it is stored
         self.spend: Callable[[int], None] = _none_to_spend  # counts against the budget of the turn
@@ -119,6 +120,22 @@ class Directory:
     def changed(self) -> None:
         """Invalidate the routes that were found so far."""
         self.version += 1
+
+    def observe_messages(self, ref: Ref) -> None:
+        """Tell an actor of messages from now on, as well as those before it; see ``MessageObservers``."""
+        if self.message_observers is None:
+            self.message_observers = MessageObservers(self._end_observing)
+        self.message_observers.add(ref)
+
+    def ignore_messages(self, ref: Ref) -> None:
+        """Tell an actor of messages no longer; one that has stopped is left out without it."""
+        if self.message_observers is not None:
+            self.message_observers.remove(ref)
+            if not self.message_observers:
+                self._end_observing()
+
+    def _end_observing(self) -> None:
+        self.message_observers = None
 
     def sink(self, name: str) -> SinkState:
         """Find a sink.

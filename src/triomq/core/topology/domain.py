@@ -382,7 +382,7 @@ class Domain(DynamicSupervisor):
         ]
         queues = [queue for queue in directory.queues.values() if queue.origin == origin]
         sinks = [sink for sink in directory.sinks.values() if sink.origin == origin]
-        forget = Forget(bindings, [*queues, *sinks])
+        forget = Forget(origin, bindings, [*queues, *sinks])
         count = forget.count
         directory.chores.begin(forget, self)
         return count

@@ -1,29 +1,46 @@
-"""Observers: who wants to hear when something in a domain comes or goes.
+"""Observers: actors that are told what happens in a domain, to copy it elsewhere or to write a log.
 
-An observer is an actor; it is told in the very turn, after the fact, and may read the directory for what else it wants
-to know. Whose thing it is is told along, so that an observer that copies changes elsewhere can leave out what came
-from there.
+    domain ────────────▶ Observers ─────────▶ Changed                                    what comes and goes
+    publishers, queues ▶ MessageObservers ──▶ Published HandedOut Settled Expired DeadLettered
+
+Rules:
+
+- An observer is told in the very turn, after the fact, and may read the directory for what else it wants to know. It
+  changes nothing and refuses nothing; if it crashes, only it does.
+- Changes carry the origin of the thing, so that an observer that copies them elsewhere can leave out what came from
+  there.
+- Messages are observed by run or batch, never one by one. Contents are those of the run: lists that must not be
+  changed. Most brokers have no such observer, so ``Directory.message_observers`` is None until the first one comes: one
+  test for each run, each dispatch and each settlement is all that it costs then.
+- What an observer is told is in the order in which it happened in each queue. A message that crashes its queue may be
+  published and never handed out.
 """
 
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from triomq.actors import Message, Ref
+from triomq.core.delivery import Outcome
+from triomq.core.message import Head
 from triomq.core.routing.bindings import Binding
 
 if TYPE_CHECKING:
+    from triomq.core.batch import Batch
+    from triomq.core.queue.deadletter import Reason
+    from triomq.core.queue.queue_state import QueueState
     from triomq.core.topology.session import Session
 
 
 class Action(Enum):
-    """What happened."""
+    """What happened to it."""
 
     CREATED = "created"
     DELETED = "deleted"
 
 
 class ChangeKind(Enum):
-    """To what kind of thing."""
+    """What came or went."""
 
     SINK = "sink"
     QUEUE = "queue"
@@ -34,8 +51,8 @@ class Changed(Message, frozen=True):
     """To an observer: something came or went.
 
     Args:
-        action: Which of the two.
-        kind: What kind of thing.
+        action: Whether it came or went.
+        kind: What it is.
         name: Its name; of a binding, its source's.
         binding: The binding, if it is one.
         session: The session that did it; None for the broker itself, such as an expiry.
@@ -50,13 +67,92 @@ class Changed(Message, frozen=True):
     origin: str = ""
 
 
+class Published(Message, frozen=True):
+    """To an observer of messages: a run was taken.
+
+    Args:
+        head: What the messages share; it names sink and key.
+        contents: The messages.
+        queues: The queues that it goes to, by their actors (``Directory.name_of``); empty if no queue is bound.
+    """
+
+    head: Head
+    contents: Sequence[bytes]
+    queues: Sequence[Ref]
+
+
+class HandedOut(Message, frozen=True):
+    """To an observer of messages: a batch went to a consumer.
+
+    Args:
+        queue: The queue's name.
+        consumer: The actor that gets it; None for a single get.
+        head: What the messages share.
+        ids: Their ids in the queue.
+        contents: The messages.
+        attempts: How often each of them was delivered before and came back.
+    """
+
+    queue: str
+    consumer: Ref | None
+    head: Head
+    ids: Sequence[int]
+    contents: Sequence[bytes]
+    attempts: int
+
+
+class Settled(Message, frozen=True):
+    """To an observer of messages: deliveries were settled, rejected or requeued.
+
+    Args:
+        queue: The queue's name.
+        head: What the messages share.
+        ids: Their ids in the queue.
+        outcome: How.
+    """
+
+    queue: str
+    head: Head
+    ids: Sequence[int]
+    outcome: Outcome
+
+
+class Expired(Message, frozen=True):
+    """To an observer of messages: ready messages of a queue have expired."""
+
+    queue: str
+    head: Head
+    contents: Sequence[bytes]
+
+
+class DeadLettered(Message, frozen=True):
+    """To an observer of messages: a queue published messages that it gave up to its dead-letter sink.
+
+    Args:
+        queue: The queue's name.
+        head: What the messages shared in the queue.
+        contents: The messages.
+        reason: Why the queue gave them up.
+        copies: How many copies went to queues.
+    """
+
+    queue: str
+    head: Head
+    contents: Sequence[bytes]
+    reason: "Reason"
+    copies: int
+
+
 class Observers:
-    """Who is told; part of a domain's directory, so that it outlives the domain's incarnations."""
+    """The observers of changes; part of a domain's directory, so that it outlives the domain's incarnations."""
 
     __slots__ = ("_refs",)
 
     def __init__(self) -> None:
         self._refs: dict[Ref, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._refs)
 
     def add(self, ref: Ref) -> None:
         """Tell an actor from now on; one that has stopped is left out by itself."""
@@ -66,10 +162,56 @@ class Observers:
         """Tell it no longer."""
         self._refs.pop(ref, None)
 
-    def notify(self, changed: Changed) -> None:
+    def notify(self, message: Message) -> None:
         """Tell all."""
         for ref in list(self._refs):
             if ref.state == "stopped":
                 self.remove(ref)
             else:
-                ref.tell_nowait(changed)
+                ref.tell_nowait(message)
+
+
+class MessageObservers(Observers):
+    """The observers of messages; created by a domain's directory with the first, dropped with the last.
+
+    Args:
+        unused: Called when the last one has stopped.
+    """
+
+    __slots__ = ("_unused",)
+
+    def __init__(self, unused: Callable[[], None]) -> None:
+        super().__init__()
+        self._unused = unused
+
+    def notify(self, message: Message) -> None:
+        """Tell all."""
+        super().notify(message)
+        if not self:
+            self._unused()
+
+    def published(self, head: Head, contents: Sequence[bytes], queues: Sequence[Ref]) -> None:
+        """Tell of a run."""
+        self.notify(Published(head, contents, queues))
+
+    def handed_out(self, queue: "QueueState", batch: "Batch") -> None:
+        """Tell of a batch that nothing of is settled yet."""
+        contents = [content for content in batch.contents if content is not None]
+        consumer = None if batch.feed is None else batch.feed.consumer
+        self.notify(HandedOut(queue.name, consumer, batch.head, batch.ids, contents, batch.attempts))
+
+    def settled(self, queue: "QueueState", batch: "Batch", positions: Sequence[int] | None, outcome: Outcome) -> None:
+        """Tell of deliveries that are about to be settled; all that are left, or those at some positions."""
+        found = batch.unsettled() if positions is None else positions
+        ids = [batch.ids[position] for position in found if batch.contents[position] is not None]
+        self.notify(Settled(queue.name, batch.head, ids, outcome))
+
+    def expired(self, queue: "QueueState", head: Head, contents: Sequence[bytes]) -> None:
+        """Tell of expired messages."""
+        self.notify(Expired(queue.name, head, contents))
+
+    def dead_lettered(
+        self, queue: "QueueState", head: Head, contents: Sequence[bytes], reason: "Reason", copies: int
+    ) -> None:
+        """Tell of dead letters."""
+        self.notify(DeadLettered(queue.name, head, contents, reason, copies))

@@ -23,11 +23,11 @@ from triomq.core import (
     Window,
     settle,
 )
-from triomq.endpoints.amqp.answers import Answer
-from triomq.endpoints.amqp.counts import delivery_counts, with_count
 from triomq.endpoints.amqp.publishing import ChannelPublisher
+from triomq.endpoints.amqp.queue_types import is_quorum
+from triomq.endpoints.amqp.refusals import ReplyCode
 from triomq.endpoints.amqp.transaction import ChannelTransaction
-from triomq.endpoints.content import AMQP_CODEC
+from triomq.endpoints.content import AMQP_CODEC, amend_amqp
 from triomq.endpoints.direct import DirectSubscription
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp import AckRun, BasicCancel, BasicGetOk, Framing, Method
@@ -57,7 +57,7 @@ class Consumer(DirectSubscription):
 
     def __init__(
         self,
-        channel: "Channel",
+        channel: "ServerChannel",
         tag: str,
         queue: QueueState,
         access: Permissions,
@@ -87,7 +87,7 @@ class Consumer(DirectSubscription):
         self.no_ack = no_ack
 
     @property
-    def lessee(self) -> "Channel":
+    def lessee(self) -> "ServerChannel":
         """Who has leased the queue, if a direct connection takes what it gets."""
         return self.channel
 
@@ -97,7 +97,7 @@ class Consumer(DirectSubscription):
         return self.feed is not self.home
 
 
-class Channel:
+class ServerChannel:
     """An open channel; made by its connection at channel.open, gone with channel.close or the connection.
 
     Args:
@@ -138,7 +138,7 @@ class Channel:
         self.publisher = ChannelPublisher(self)
         self.reply_consumer: Consumer | None = None  # of direct replies
         self.unsettled = Ledger()
-        self.unsettled.begin_later = connection.directory.chores.begin_later
+        self.unsettled.begin_later = connection.directory.chores.add
         self._head = Head()  # of the messages that were delivered last, and their framing
         self._framing = framing_of(self._head)
         self.transaction: ChannelTransaction | None = None
@@ -219,19 +219,19 @@ class Channel:
         for number, content in enumerate(contents):
             properties, body = self.connection.to_wire(QueueMessage(head, content))
             if counts is not None:
-                properties = with_count(properties, counts[number])
+                properties = _with_count(properties, counts[number])
             start = len(properties)
             flags = int.from_bytes(properties[:2], "big")
             yield Framing(0, 0, start, start, 0, flags), properties + body
 
     def get_ok(self, batch: Batch, *, no_ack: bool, remaining: int) -> None:
-        """Answer basic.get with the one message of a batch."""
+        """ReplyCode basic.get with the one message of a batch."""
         tag = self.unsettled.skip(1) if no_ack else self.unsettled.enter(batch)
         message, head = batch.message(0), batch.head
         properties, body = self.connection.to_wire(message)
-        counts = delivery_counts(batch, self.connection.directory)
+        counts = _delivery_counts(batch, self.connection.directory)
         if counts is not None:
-            properties = with_count(properties, counts[0])
+            properties = _with_count(properties, counts[0])
         answer = BasicGetOk(tag, batch.redelivered, head.exchange, head.routing_key, remaining)
         self.connection.engine.send_content(self.number, answer, properties, body)
         if no_ack:
@@ -313,7 +313,7 @@ class Channel:
 class Again(msgspec.Struct, frozen=True):
     """Deliveries that are to go out once more, to the channel that has them."""
 
-    channel: Channel
+    channel: ServerChannel
     numbered: Numbered
     tags: Sequence[int]
     size: int
@@ -334,12 +334,12 @@ def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -
     channel = consumer.channel
     first = channel.unsettled.skip(parcel.left) if consumer.no_ack else channel.unsettled.enter(parcel)
     contents: list[bytes] = parcel.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
-    counts = delivery_counts(parcel, connection.directory) if parcel.redelivered else None
+    counts = _delivery_counts(parcel, connection.directory) if parcel.redelivered else None
     try:
         channel.deliver(consumer, first, parcel.head, contents, redelivered=parcel.redelivered, counts=counts)
     except LocalProtocolError as error:
         # Properties that do not fit into a frame of this client: its own limit, so its own trouble.
-        connection.refuse(channel, Answer(506, str(error)), 60, 60)
+        connection.refuse(channel, ReplyCode(506, str(error)), 60, 60)
         return
     if consumer.no_ack:
         settle(parcel, Outcome.ACCEPT)
@@ -352,7 +352,7 @@ def settle_run(connection: "AMQPServerConnection", event: AckRun) -> None:
         channel.unsettled.settle_each(event.tags, Outcome.ACCEPT)
 
 
-Handler: TypeAlias = Callable[[Channel, Method], None]
+Handler: TypeAlias = Callable[[ServerChannel, Method], None]
 """What does the work for one method that a client may send on a channel."""
 
 
@@ -367,3 +367,20 @@ def framing_of(head: Head) -> Framing:
     return Framing(
         max(0, head.frame), head.properties_start, head.properties_stop, head.body_start, head.body_trailer, head.flags
     )
+
+
+def _delivery_counts(batch: Batch, directory: Directory) -> Sequence[int] | None:
+    """Return how often each message of a batch came back, as queues of the type quorum tell consumers.
+
+    None if its queue is of another type, or is gone.
+    """
+    assert batch.queue is not None
+    queue = directory.queues.get(directory.name_of(batch.queue))
+    if queue is None or not is_quorum(queue.options):
+        return None
+    return [batch.attempts] * len(batch.ids)
+
+
+def _with_count(properties: bytes, count: int) -> bytes:
+    """Add the header ``x-delivery-count`` to encoded properties."""
+    return amend_amqp(properties, {"x-delivery-count": count}, drop_expiration=False)[0]

@@ -11,12 +11,12 @@ from itertools import chain
 import trio
 
 from triomq.core import Batch, Leases, Pressure, QueueMessage, QueueState, Subscription
-from triomq.endpoints.amqp.answers import HARD_CODES, Answer, answer_to
 from triomq.endpoints.amqp.blocked import GAVE_UP, Blocked
-from triomq.endpoints.amqp.channel import Channel, Consumer, encode_delivery
+from triomq.endpoints.amqp.channel import Consumer, ServerChannel, encode_delivery
 from triomq.endpoints.amqp.direct import AMQPDirectFeeds, give_back
 from triomq.endpoints.amqp.events import EVENTS, begin_publish
 from triomq.endpoints.amqp.login import AMQPLogin
+from triomq.endpoints.amqp.refusals import HARD_CODES, ReplyCode, reply_code_of
 from triomq.endpoints.amqp.timeouts import AckTimeouts
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.stream_client import PATIENCE, StreamClient
@@ -80,7 +80,7 @@ class AMQPServerConnection(StreamClient):
         self.engine = engine
         self.virtual_hosts = virtual_hosts
         self.login = AMQPLogin(context, transport.peer, mechanisms)
-        self.open_channels: dict[int, Channel] = {}
+        self.open_channels: dict[int, ServerChannel] = {}
         self.blocked = Blocked(self)
         self.timeouts = AckTimeouts(consumer_timeout, self.unacknowledged)
         self.closed_by_client = False  # in order: the socket is the client's to close
@@ -136,14 +136,14 @@ class AMQPServerConnection(StreamClient):
         """Close the channel, or the connection, with what RabbitMQ would say."""
         if isinstance(event, AckRun):
             numbers = (60, 80)
-            answer = answer_to(error, self.virtual_host, "queue")
+            answer = reply_code_of(error, self.virtual_host, "queue")
         else:
             assert isinstance(event, Received | PublishRun)
             numbers = _numbers_of(event.method)
-            answer = answer_to(error, self.virtual_host, _resource(event.method))
+            answer = reply_code_of(error, self.virtual_host, _resource(event.method))
         self.refuse(self.open_channels[event.channel], answer, *numbers)
 
-    def refuse(self, channel: Channel, answer: Answer, class_id: int, method_id: int) -> None:
+    def refuse(self, channel: ServerChannel, answer: ReplyCode, class_id: int, method_id: int) -> None:
         """Close a channel, or the connection where the code wants that; the numbers name the method to blame."""
         if answer.code in HARD_CODES:
             self.fail(answer.code, answer.text, class_id, method_id)
@@ -153,11 +153,11 @@ class AMQPServerConnection(StreamClient):
             self.end_channel(channel.number)
             self.engine.close_channel(channel.number, answer.code, answer.text, class_id, method_id)
 
-    def refuse_begun(self, channel: Channel, error: TriomqError, method: Method) -> None:
+    def refuse_begun(self, channel: ServerChannel, error: TriomqError, method: Method) -> None:
         """Refuse a publish whose content is still to come."""
-        self.refuse(channel, answer_to(error, self.virtual_host, "exchange"), *_numbers_of(method))
+        self.refuse(channel, reply_code_of(error, self.virtual_host, "exchange"), *_numbers_of(method))
 
-    def unacknowledged(self, channel: Channel, answer: Answer) -> None:
+    def unacknowledged(self, channel: ServerChannel, answer: ReplyCode) -> None:
         """Refuse a channel whose client has left deliveries unsettled for too long; no method is to blame."""
         self.refuse(channel, answer, 0, 0)
 
@@ -228,7 +228,7 @@ class AMQPServerConnection(StreamClient):
     def messages_lost(self, message: MessagesLost) -> None:
         """Tell a client that knows the method how many messages for its direct feed were lost."""
         channel = message.lessee
-        assert isinstance(channel, Channel)
+        assert isinstance(channel, ServerChannel)
         if not self._left and channel.open and self.login.client_can(LOST_CAPABILITY):
             channel.reply(DirectLost(message.feed, message.messages))
 
@@ -288,7 +288,7 @@ class AMQPServerConnection(StreamClient):
         """Return what is not encoded yet of a consumer's deliveries to its place."""
         self.writer.drop(lambda batch: batch.feed is not None and batch.feed.key is consumer)
 
-    def drop_channel(self, channel: Channel) -> None:
+    def drop_channel(self, channel: ServerChannel) -> None:
         """Return what is not encoded yet of a channel's deliveries to its place."""
         self.writer.drop(lambda batch: _channel_of(batch) is channel)
 
@@ -371,7 +371,7 @@ class AMQPServerConnection(StreamClient):
             self.__dict__.pop(name, None)
 
 
-def _channel_of(batch: Batch) -> Channel | None:
+def _channel_of(batch: Batch) -> ServerChannel | None:
     consumer = None if batch.feed is None else batch.feed.key
     return consumer.channel if isinstance(consumer, Consumer) else None
 

@@ -10,11 +10,11 @@ from triomq.core import (
     Permissions,
     QueueState,
 )
-from triomq.endpoints.amqp.answers import AnswerError
 from triomq.endpoints.amqp.arguments import consumer_priority, plain_arguments
-from triomq.endpoints.amqp.channel import Channel, Consumer, Handler
+from triomq.endpoints.amqp.channel import Consumer, Handler, ServerChannel
 from triomq.endpoints.amqp.names import generated_name, named, queue_named
-from triomq.endpoints.amqp.reply_to import open_reply_queue
+from triomq.endpoints.amqp.refusals import AMQPRefusal
+from triomq.endpoints.amqp.reply_queues import open_reply_queue
 from triomq.endpoints.content import REPLY_TO
 from triomq.endpoints.direct import direct_feed
 from triomq.protocols.amqp import (
@@ -36,7 +36,7 @@ from triomq.protocols.amqp import (
 )
 
 
-def _qos(channel: Channel, method: BasicQos) -> None:
+def _qos(channel: ServerChannel, method: BasicQos) -> None:
     if method.global_:
         channel.window.resize(method.prefetch_count, bytes=method.prefetch_size)
     else:
@@ -46,10 +46,10 @@ def _qos(channel: Channel, method: BasicQos) -> None:
     channel.reply(BasicQosOk())
 
 
-def _consume(channel: Channel, method: BasicConsume) -> None:
+def _consume(channel: ServerChannel, method: BasicConsume) -> None:
     connection = channel.connection
     if method.consumer_tag in channel.consumers:
-        raise AnswerError(530, f"attempt to reuse consumer tag '{method.consumer_tag}'")
+        raise AMQPRefusal(530, f"attempt to reuse consumer tag '{method.consumer_tag}'")
     replies = named(channel, method.queue) == REPLY_TO
     queue = open_reply_queue(channel, method) if replies else queue_named(channel, method.queue)
     arguments = plain_arguments(method.arguments)
@@ -81,7 +81,7 @@ _COST = 10
 
 
 def open_consumer(
-    channel: Channel,
+    channel: ServerChannel,
     queue: QueueState,
     tag: str,
     *,
@@ -94,7 +94,7 @@ def open_consumer(
     """Let a channel have what comes into a queue, under a tag that is free; raises as ``Subscription`` does."""
     connection = channel.connection
     if len(channel.consumers) >= MOST_CONSUMERS:
-        raise AnswerError(530, f"reached maximum ({MOST_CONSUMERS}) of consumers per channel")
+        raise AMQPRefusal(530, f"reached maximum ({MOST_CONSUMERS}) of consumers per channel")
     connection.system.turn.charge(_COST)
     consumer = Consumer(
         channel,
@@ -115,7 +115,7 @@ def open_consumer(
     return consumer
 
 
-def close_consumer(channel: Channel, tag: str) -> None:
+def close_consumer(channel: ServerChannel, tag: str) -> None:
     """Let a channel have no more under a tag, if that is one of its own."""
     consumer = channel.consumers.pop(tag, None)
     if consumer is not None:
@@ -123,13 +123,13 @@ def close_consumer(channel: Channel, tag: str) -> None:
         consumer.close()
 
 
-def _cancel(channel: Channel, method: BasicCancel) -> None:
+def _cancel(channel: ServerChannel, method: BasicCancel) -> None:
     close_consumer(channel, method.consumer_tag)
     if not method.no_wait:
         channel.reply(BasicCancelOk(method.consumer_tag))
 
 
-def _get(channel: Channel, method: BasicGet) -> None:
+def _get(channel: ServerChannel, method: BasicGet) -> None:
     queue = queue_named(channel, method.queue)
     batch = channel.connection.ask_unguarded(queue.ref, Get())
     if batch is None:
@@ -140,32 +140,32 @@ def _get(channel: Channel, method: BasicGet) -> None:
         channel.get_ok(batch, no_ack=method.no_ack, remaining=queue.ready_count())
 
 
-def _ack(channel: Channel, method: BasicAck) -> None:
+def _ack(channel: ServerChannel, method: BasicAck) -> None:
     _settle(channel, method.delivery_tag, Outcome.ACCEPT, multiple=method.multiple)
 
 
-def _nack(channel: Channel, method: BasicNack) -> None:
+def _nack(channel: ServerChannel, method: BasicNack) -> None:
     outcome = Outcome.REQUEUE if method.requeue else Outcome.REJECT
     _settle(channel, method.delivery_tag, outcome, multiple=method.multiple)
 
 
-def _reject(channel: Channel, method: BasicReject) -> None:
+def _reject(channel: ServerChannel, method: BasicReject) -> None:
     _settle(channel, method.delivery_tag, Outcome.REQUEUE if method.requeue else Outcome.REJECT, multiple=False)
 
 
-def _settle(channel: Channel, tag: int, outcome: Outcome, *, multiple: bool) -> None:
+def _settle(channel: ServerChannel, tag: int, outcome: Outcome, *, multiple: bool) -> None:
     if multiple:
         channel.unsettled.settle_up_to(tag, outcome)
     else:
         channel.unsettled.settle_each((tag,), outcome)
 
 
-def _recover(channel: Channel, method: BasicRecover) -> None:
+def _recover(channel: ServerChannel, method: BasicRecover) -> None:
     _recover_async(channel, method)
     channel.reply(BasicRecoverOk())
 
 
-def _recover_async(channel: Channel, method: BasicRecover | BasicRecoverAsync) -> None:
+def _recover_async(channel: ServerChannel, method: BasicRecover | BasicRecoverAsync) -> None:
     if method.requeue:
         channel.unsettled.requeue_all()
     else:

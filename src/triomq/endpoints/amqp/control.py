@@ -6,10 +6,10 @@ from itertools import islice
 from typing import cast
 
 from triomq.core import ForgetOrigin
-from triomq.endpoints.amqp.answers import AnswerError
-from triomq.endpoints.amqp.channel import Channel
+from triomq.endpoints.amqp.channel import ServerChannel
 from triomq.endpoints.amqp.definitions import describe
 from triomq.endpoints.amqp.permissions import require_read
+from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.management.inspector import BrokerInspector, DomainInspector
 from triomq.endpoints.management.paging import Paged, fill_page
 from triomq.errors import RemoteProtocolError
@@ -58,11 +58,11 @@ _OF_BROKER: dict[type[Operation[object]], _OfBroker] = cast(
 )
 
 
-def control_request(channel: Channel, method: ControlRequest) -> None:
-    """Answer a control.request.
+def control_request(channel: ServerChannel, method: ControlRequest) -> None:
+    """ReplyCode a control.request.
 
     Raises:
-        AnswerError: The operation is not known (404) or its arguments are wrong (406).
+        AMQPRefusal: The operation is not known (404) or its arguments are wrong (406).
         Refused: What it asks about is not there, or locked.
     """
     operation = _operation(method)
@@ -77,12 +77,12 @@ def _operation(method: ControlRequest) -> Operation[object]:
     try:
         return decode_operation(method.operation, method.arguments)
     except KeyError:
-        raise AnswerError(404, f"no operation '{method.operation}'; there are {', '.join(OPERATIONS)}") from None
+        raise AMQPRefusal(404, f"no operation '{method.operation}'; there are {', '.join(OPERATIONS)}") from None
     except RemoteProtocolError as error:
-        raise AnswerError(406, str(error)) from None
+        raise AMQPRefusal(406, str(error)) from None
 
 
-def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
+def _ask(channel: ServerChannel, operation: Operation[object], room: int) -> object:
     """Let the operation's inspector answer; what shows more than the virtual host passes by the second branch alone."""
     connection = channel.connection
     if isinstance(operation, BrowseQueue):
@@ -104,11 +104,11 @@ def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
     return _OF_BROKER[type(operation)](BrokerInspector(connection.context, connection.ref), operation)
 
 
-def _definitions(channel: Channel, operation: ExportDefinitions) -> Iterable[Paged[Definitions]]:
+def _definitions(channel: ServerChannel, operation: ExportDefinitions) -> Iterable[Paged[Definitions]]:
     """Say what the broker consists of, passwords' hashes included, to whoever may do anything with it anyway.
 
     Raises:
-        AnswerError: The user is no administrator (403).
+        AMQPRefusal: The user is no administrator (403).
     """
     connection = channel.connection
     _require_administrator(channel, "definitions")
@@ -116,11 +116,11 @@ def _definitions(channel: Channel, operation: ExportDefinitions) -> Iterable[Pag
     return (Paged(number, part) for number, part in islice(parts, operation.after, None))
 
 
-def _forget(channel: Channel, operation: ForgetPeer) -> Forgotten:
+def _forget(channel: ServerChannel, operation: ForgetPeer) -> Forgotten:
     """Delete what a peer had made.
 
     Raises:
-        AnswerError: The user is no administrator (403).
+        AMQPRefusal: The user is no administrator (403).
     """
     connection = channel.connection
     _require_administrator(channel, "forget")
@@ -129,8 +129,8 @@ def _forget(channel: Channel, operation: ForgetPeer) -> Forgotten:
     return Forgotten(count)
 
 
-def _require_administrator(channel: Channel, what: str) -> None:
+def _require_administrator(channel: ServerChannel, what: str) -> None:
     connection = channel.connection
     user = connection.context.users.get(connection.user)
     if user is None or ADMINISTRATOR not in user.tags:
-        raise AnswerError(403, f"{what} refused for user '{connection.user}', who has no tag administrator")
+        raise AMQPRefusal(403, f"{what} refused for user '{connection.user}', who has no tag administrator")

@@ -20,9 +20,9 @@ from triomq.core import (
     Target,
     make_binding,
 )
-from triomq.endpoints.amqp.answers import ARGUMENTS, AnswerError, answer_to, on_wire
 from triomq.endpoints.amqp.arguments import queue_options, sink_options
 from triomq.endpoints.amqp.policies import APPLY_TO, policy_definition
+from triomq.endpoints.amqp.refusals import ARGUMENTS, AMQPRefusal, on_wire, reply_code_of
 from triomq.endpoints.base.context import BrokerContext, DomainAccess
 from triomq.errors import Refused
 from triomq.protocols.control import (
@@ -78,11 +78,11 @@ async def declare_all(definitions: Definitions, domains: Mapping[str, DomainAcce
             continue
         try:
             await session.domain.ask(_request(found, session))
-        except AnswerError as error:
+        except AMQPRefusal as error:
             troubles.append(f"{_named(found)}: {error}")
         except Refused as error:
             kind = "queue" if isinstance(found, DefinedQueue) else "exchange"
-            troubles.append(f"{_named(found)}: {answer_to(error, found.vhost, kind).text}")
+            troubles.append(f"{_named(found)}: {reply_code_of(error, found.vhost, kind).text}")
     return troubles
 
 
@@ -96,7 +96,7 @@ def _request(found: _Declared, session: Session) -> Request[object]:
     """Make what to ask a domain for.
 
     Raises:
-        AnswerError: The exchange is of an unknown type.
+        AMQPRefusal: The exchange is of an unknown type.
         Refused: Its arguments mean nothing, or contradict each other.
     """
     match found:
@@ -114,7 +114,7 @@ def _sink_options(found: DefinedExchange) -> SinkOptions:
     try:
         kind = SinkKind(found.type)
     except ValueError:
-        raise AnswerError(503, f"unknown exchange type '{found.type}'") from None
+        raise AMQPRefusal(503, f"unknown exchange type '{found.type}'") from None
     options = SinkOptions(kind=kind, durable=found.durable, auto_delete=found.auto_delete, internal=found.internal)
     return sink_options(found.name, found.vhost, found.arguments, options)
 

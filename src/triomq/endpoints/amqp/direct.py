@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from triomq.core import Batch, LeaseTarget, NoSuchQueue, QueueLocked, QueueState
-from triomq.endpoints.amqp.answers import AnswerError
-from triomq.endpoints.amqp.channel import Channel, Consumer, Handler
+from triomq.endpoints.amqp.channel import Consumer, Handler, ServerChannel
+from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.base.delivery_writer import DeliveryWriter
 from triomq.endpoints.direct import DirectFeed, Grant, ReturnMessage, Undelivered, check_sink, direct_feed
 from triomq.errors import AccessRefused, LocalProtocolError
@@ -25,7 +25,7 @@ _REASONS = {Undelivered.NO_ROUTE: (312, "NO_ROUTE"), Undelivered.NO_CONSUMERS: (
 # Leases
 
 
-def _put(channel: Channel, method: DirectPut) -> None:
+def _put(channel: ServerChannel, method: DirectPut) -> None:
     connection = channel.connection
     check_sink(connection.directory, method.sink)
     grant = Grant(channel, connection.virtual_host)
@@ -33,10 +33,10 @@ def _put(channel: Channel, method: DirectPut) -> None:
     channel.reply(DirectPutOk(lease))
 
 
-def _get(channel: Channel, method: DirectGet) -> None:
+def _get(channel: ServerChannel, method: DirectGet) -> None:
     connection, name = channel.connection, method.feed
     if not name:
-        raise AnswerError(502, "a feed needs a name")
+        raise AMQPRefusal(502, "a feed needs a name")
     queue = connection.directory.queues.get(name)
     if queue is None:
         raise NoSuchQueue(name)
@@ -65,7 +65,7 @@ class AMQPDirectFeeds(dict[QueueState, DirectFeed]):
         writer: The connection's writing half.
     """
 
-    def __init__(self, channels: Mapping[int, Channel], writer: DeliveryWriter) -> None:
+    def __init__(self, channels: Mapping[int, ServerChannel], writer: DeliveryWriter) -> None:
         super().__init__()
         self._channels = channels
         self._writer = writer
@@ -93,7 +93,7 @@ def _is_for(consumer: Consumer, batch: Batch) -> bool:
 def give_back(connection: "AMQPServerConnection", message: ReturnMessage) -> None:
     """Return a message that came over a direct connection (section 1.8.3.7, mandatory and immediate)."""
     channel = message.lessee
-    assert isinstance(channel, Channel)
+    assert isinstance(channel, ServerChannel)
     if not channel.open:
         return
     method = BasicReturn(*_REASONS[message.reason], message.sink, message.key)

@@ -11,8 +11,8 @@ import trio
 
 from triomq.checked import Checked
 from triomq.core import LEASE_SECONDS, Leases, SinkKind
+from triomq.endpoints.amqp.closed_sockets import ClosedSockets
 from triomq.endpoints.amqp.connection import AMQPServerConnection
-from triomq.endpoints.amqp.farewell import Farewells
 from triomq.endpoints.amqp.login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.amqp.names import STANDARD_EXCHANGES
 from triomq.endpoints.base.context import BrokerContext
@@ -188,7 +188,7 @@ class AMQPEndpoint(Endpoint):
         self._has_direct = config.direct_connections
         self._direct_limits = DirectLimits(config.direct_message_size, config.direct_heartbeat)
         self._leases = Leases(trio.current_time, config.direct_lease)
-        self._farewells = Farewells(self.timers)
+        self._closed_sockets = ClosedSockets(self.timers)
 
     async def on_start(self) -> None:
         """Listen, and see to leases that nobody uses."""
@@ -197,7 +197,7 @@ class AMQPEndpoint(Endpoint):
 
     async def on_stop(self) -> None:
         """Close the sockets that were left to their clients, and let sessions go that only a lease has kept alive."""
-        self._farewells.close()
+        self._closed_sockets.close()
         self._leases.close()
         await super().on_stop()
 
@@ -225,7 +225,7 @@ class AMQPEndpoint(Endpoint):
             consumer_timeout=self._consumer_timeout,
             leases=self._leases,
             fork=self._fork,
-            part=self._farewells.add,
+            part=self._closed_sockets.add,
         )
 
     def _fork(self, transport: Transport, data: bytes) -> None:

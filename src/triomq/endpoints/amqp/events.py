@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from triomq.endpoints.amqp.answers import AnswerError
-from triomq.endpoints.amqp.channel import Channel, settle_run
+from triomq.endpoints.amqp.channel import ServerChannel, settle_run
 from triomq.endpoints.amqp.handlers import HANDLERS
 from triomq.endpoints.amqp.login import challenge_answered, login_requested, open_requested, secret_updated
 from triomq.endpoints.amqp.permissions import require_write
 from triomq.endpoints.amqp.publishing import publish_run
+from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.protocols.amqp import (
     AckRun,
     BasicPublish,
@@ -51,7 +51,7 @@ def _channel_opened(connection: "AMQPServerConnection", event: ChannelOpened) ->
         return
     quotas.take(connection.user, "channels")
     connection.system.turn.charge(_OPEN_COST)
-    connection.open_channels[event.channel] = Channel(connection, event.channel)
+    connection.open_channels[event.channel] = ServerChannel(connection, event.channel)
     connection.engine.send_method(event.channel, ChannelOpenOk())
 
 
@@ -75,7 +75,7 @@ def begin_publish(connection: "AMQPServerConnection", number: int, method: Basic
     if channel is not None:
         try:
             require_write(channel, "exchange", method.exchange)
-        except AnswerError as error:
+        except AMQPRefusal as error:
             connection.refuse_begun(channel, error, method)
 
 
@@ -93,7 +93,7 @@ def _received(connection: "AMQPServerConnection", event: Received) -> None:
 
 
 def _received_control(connection: "AMQPServerConnection", event: Received) -> None:
-    """Answer what comes on channel 0; methods on a channel that is closing are dropped."""
+    """ReplyCode what comes on channel 0; methods on a channel that is closing are dropped."""
     if isinstance(event.method, ConnectionUpdateSecret):
         secret_updated(connection, event.method)
 

@@ -9,7 +9,7 @@ from triomq.endpoints.content import is_reply_queue
 from triomq.errors import NotFound
 
 if TYPE_CHECKING:
-    from triomq.endpoints.amqp.channel import Channel
+    from triomq.endpoints.amqp.channel import ServerChannel
 
 STANDARD_EXCHANGES: Final = {
     "amq.direct": SinkKind.DIRECT,
@@ -26,7 +26,7 @@ def generated_name(prefix: str) -> str:
     return f"{prefix}{base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip('=')}"
 
 
-def named(channel: "Channel", name: str) -> str:
+def named(channel: "ServerChannel", name: str) -> str:
     """Let the empty name mean the queue declared last on this channel (section 1.7.2.3).
 
     Raises:
@@ -39,7 +39,7 @@ def named(channel: "Channel", name: str) -> str:
     return channel.last_queue
 
 
-def queue_named(channel: "Channel", name: str) -> QueueState:
+def queue_named(channel: "ServerChannel", name: str) -> QueueState:
     """Find the queue that a client means, which its session may use.
 
     Raises:

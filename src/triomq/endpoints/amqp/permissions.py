@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from triomq.core import SinkKind
-from triomq.endpoints.amqp.answers import AnswerError
 from triomq.endpoints.amqp.names import named
+from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.content import is_reply_queue
 from triomq.protocols.amqp import (
     AccessRequest,
@@ -53,7 +53,7 @@ from triomq.protocols.amqp import (
 )
 
 if TYPE_CHECKING:
-    from triomq.endpoints.amqp.channel import Channel, Handler
+    from triomq.endpoints.amqp.channel import Handler, ServerChannel
 
 _KINDS = frozenset(kind.value for kind in SinkKind)
 
@@ -64,7 +64,7 @@ _DEFAULT = "amq.default"
 # Rights
 
 
-def require_configure(channel: "Channel", kind: str, name: str) -> None:
+def require_configure(channel: "ServerChannel", kind: str, name: str) -> None:
     """Require that the user may declare and delete an exchange or a queue.
 
     Args:
@@ -73,35 +73,35 @@ def require_configure(channel: "Channel", kind: str, name: str) -> None:
         name: Its name.
 
     Raises:
-        AnswerError: It may not (403).
+        AMQPRefusal: It may not (403).
     """
     if not channel.connection.access.may_configure(name):
         raise access_refused(channel, kind, name)
 
 
-def require_write(channel: "Channel", kind: str, name: str) -> None:
+def require_write(channel: "ServerChannel", kind: str, name: str) -> None:
     """Require that the user may publish to an exchange, or bind an exchange or a queue; as ``require_configure``."""
     if not channel.connection.access.may_write(name):
         raise access_refused(channel, kind, name)
 
 
-def require_read(channel: "Channel", kind: str, name: str) -> None:
+def require_read(channel: "ServerChannel", kind: str, name: str) -> None:
     """Require that the user may take from a queue, or bind something to an exchange; as ``require_configure``."""
     if not channel.connection.access.may_read(name):
         raise access_refused(channel, kind, name)
 
 
-def access_refused(channel: "Channel", kind: str, name: str) -> AnswerError:
+def access_refused(channel: "ServerChannel", kind: str, name: str) -> AMQPRefusal:
     """Word what a user may not, as RabbitMQ does."""
     connection = channel.connection
     where = f"{kind} '{name or _DEFAULT}' in vhost '{connection.virtual_host}'"
-    return AnswerError(403, f"access to {where} refused for user '{connection.user}'")
+    return AMQPRefusal(403, f"access to {where} refused for user '{connection.user}'")
 
 
 # Exchanges
 
 
-def _exchange_declare(channel: "Channel", method: ExchangeDeclare) -> None:
+def _exchange_declare(channel: "ServerChannel", method: ExchangeDeclare) -> None:
     if method.passive or not method.exchange or method.type not in _KINDS:
         return  # tells nothing that a publish would not; the others are refused for what they are
     require_configure(channel, "exchange", method.exchange)
@@ -111,12 +111,12 @@ def _exchange_declare(channel: "Channel", method: ExchangeDeclare) -> None:
         require_write(channel, "exchange", alternate)
 
 
-def _exchange_delete(channel: "Channel", method: ExchangeDelete) -> None:
+def _exchange_delete(channel: "ServerChannel", method: ExchangeDelete) -> None:
     if method.exchange and not method.exchange.startswith("amq."):  # those are refused to everybody
         require_configure(channel, "exchange", method.exchange)
 
 
-def _exchange_bind(channel: "Channel", method: ExchangeBind | ExchangeUnbind) -> None:
+def _exchange_bind(channel: "ServerChannel", method: ExchangeBind | ExchangeUnbind) -> None:
     require_write(channel, "exchange", method.destination)
     if method.source and method.destination:  # the default exchange is refused to everybody
         require_read(channel, "exchange", method.source)
@@ -125,11 +125,11 @@ def _exchange_bind(channel: "Channel", method: ExchangeBind | ExchangeUnbind) ->
 # Queues
 
 
-def require_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
+def require_queue(channel: "ServerChannel", name: str, method: QueueDeclare) -> None:
     """Require that the user may declare a queue of this name, and let it dead-letter if it is to.
 
     Raises:
-        AnswerError: It may not (403).
+        AMQPRefusal: It may not (403).
     """
     connection = channel.connection
     require_configure(channel, "queue", name)
@@ -141,21 +141,21 @@ def require_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
         require_write(channel, "exchange", dead_letters)
 
 
-def _queue_bind(channel: "Channel", method: QueueBind | QueueUnbind) -> None:
+def _queue_bind(channel: "ServerChannel", method: QueueBind | QueueUnbind) -> None:
     require_write(channel, "queue", named(channel, method.queue))
     if method.exchange:  # the default exchange is refused to everybody
         require_read(channel, "exchange", method.exchange)
 
 
-def _queue_delete(channel: "Channel", method: QueueDelete) -> None:
+def _queue_delete(channel: "ServerChannel", method: QueueDelete) -> None:
     require_configure(channel, "queue", named(channel, method.queue))
 
 
-def _takes(channel: "Channel", method: QueuePurge | BasicGet) -> None:
+def _takes(channel: "ServerChannel", method: QueuePurge | BasicGet) -> None:
     require_read(channel, "queue", named(channel, method.queue))
 
 
-def _consume(channel: "Channel", method: BasicConsume) -> None:
+def _consume(channel: "ServerChannel", method: BasicConsume) -> None:
     name = named(channel, method.queue)
     if not is_reply_queue(name):  # those are their own client's alone
         require_read(channel, "queue", name)
@@ -164,29 +164,29 @@ def _consume(channel: "Channel", method: BasicConsume) -> None:
 # Direct connections
 
 
-def _direct_put(channel: "Channel", method: DirectPut) -> None:
+def _direct_put(channel: "ServerChannel", method: DirectPut) -> None:
     require_write(channel, "exchange", method.sink)
 
 
-def _direct_get(channel: "Channel", method: DirectGet) -> None:
+def _direct_get(channel: "ServerChannel", method: DirectGet) -> None:
     require_read(channel, "queue", method.feed)
 
 
 # Looking into the broker
 
 
-def _control(channel: "Channel", method: ControlRequest) -> None:
+def _control(channel: "ServerChannel", method: ControlRequest) -> None:
     connection = channel.connection
     user = connection.context.users.get(connection.user)
     if user is None or not user.may_monitor:
         what = f"operation '{method.operation}' refused for user '{connection.user}'"
-        raise AnswerError(403, f"{what}, who has neither the tag administrator nor monitoring")
+        raise AMQPRefusal(403, f"{what}, who has neither the tag administrator nor monitoring")
 
 
 # The table
 
 
-Need: TypeAlias = "Callable[[Channel, Method], None] | str"
+Need: TypeAlias = "Callable[[ServerChannel, Method], None] | str"
 """What says no, or why nothing needs to."""
 
 _QUIETLY = "asks where refusals are noted and nobody is told"
@@ -250,7 +250,7 @@ def _guarded(need: Need, handler: "Handler") -> "Handler":
     if isinstance(need, str):
         return handler
 
-    def guarded_handler(channel: "Channel", method: Method) -> None:
+    def guarded_handler(channel: "ServerChannel", method: Method) -> None:
         need(channel, method)
         handler(channel, method)
 

@@ -16,8 +16,8 @@ from triomq.core import (
     RoutedRun,
     Transaction,
 )
-from triomq.endpoints.amqp.answers import AnswerError
 from triomq.endpoints.amqp.permissions import access_refused
+from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.content import (
     CC,
     CHECKED,
@@ -36,7 +36,7 @@ from triomq.endpoints.content import (
 from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing, FramingTable, PublishRun
 
 if TYPE_CHECKING:
-    from triomq.endpoints.amqp.channel import Channel
+    from triomq.endpoints.amqp.channel import ServerChannel
     from triomq.endpoints.amqp.connection import AMQPServerConnection
 
 _HEADS = 1024  # heads kept per channel: publishers repeat keys; those that do not only pay for a new head
@@ -83,7 +83,7 @@ class ChannelPublisher:
         "confirms",
     )
 
-    def __init__(self, channel: "Channel") -> None:
+    def __init__(self, channel: "ServerChannel") -> None:
         self.confirms: Confirms | None = None
         self._channel = channel
         self._publisher = channel.connection.publisher
@@ -105,7 +105,7 @@ class ChannelPublisher:
         Raises:
             NoSuchSink: The exchange does not exist.
             SinkInternal: Only exchanges may publish into it.
-            AnswerError: The user may not, or the publisher cannot be told to wait.
+            AMQPRefusal: The user may not, or the publisher cannot be told to wait.
             InvalidProperties: The properties of a message are not acceptable.
             PublishingPaused: Not now; nothing of the run was taken.
         """
@@ -311,7 +311,7 @@ class ChannelPublisher:
 
         Raises:
             PublishingPaused: The connection is to wait.
-            AnswerError: The publisher cannot be told otherwise.
+            AMQPRefusal: The publisher cannot be told otherwise.
         """
         channel, blocked = self._channel, self._channel.connection.blocked
         hears = self.confirms is not None or channel.transaction is not None
@@ -322,9 +322,9 @@ class ChannelPublisher:
         if paused.pressure is Pressure.DISK:
             blocked.tell_unwritable()
         if channel.transaction is not None:
-            raise AnswerError(406, f"{paused.pressure.value}; the whole transaction was rolled back")
+            raise AMQPRefusal(406, f"{paused.pressure.value}; the whole transaction was rolled back")
         if self.confirms is None:
-            raise AnswerError(506, "the store cannot be written: persistent messages are refused; use confirms")
+            raise AMQPRefusal(506, "the store cannot be written: persistent messages are refused; use confirms")
         for run in runs:
             for content in run.contents:  # some of them may go to queues that take them
                 try:

@@ -27,11 +27,11 @@ from triomq.core import (
     Unbind,
     make_binding,
 )
-from triomq.endpoints.amqp.answers import AnswerError
-from triomq.endpoints.amqp.channel import Channel, Handler
+from triomq.endpoints.amqp.channel import Handler, ServerChannel
 from triomq.endpoints.amqp.consuming import close_consumer, open_consumer
 from triomq.endpoints.amqp.direct import PRIVATE_BYTES
 from triomq.endpoints.amqp.permissions import require_configure, require_queue, require_read, require_write
+from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.errors import AccessRefused, NotFound, PreconditionFailed, Refused
 from triomq.protocols.amqp import (
     Method,
@@ -64,7 +64,7 @@ some 20 µs."""
 # Pipes
 
 
-def _pipe_create(channel: Channel, method: RestMSPipeCreate) -> None:
+def _pipe_create(channel: ServerChannel, method: RestMSPipeCreate) -> None:
     if method.pipe_type not in _PIPE_TYPES:
         raise PreconditionFailed(f"there are no pipes of type '{method.pipe_type}', only pipe")
     queue = _declare_queue(channel, method.pipe_name)
@@ -72,7 +72,7 @@ def _pipe_create(channel: Channel, method: RestMSPipeCreate) -> None:
     _deliver(channel, f"x:{queue.name}", queue)
 
 
-def _declare_queue(channel: Channel, name: str) -> QueueState:
+def _declare_queue(channel: ServerChannel, name: str) -> QueueState:
     """Let there be a queue, unless the peer has it made already, whatever it was declared with.
 
     Raises:
@@ -92,7 +92,7 @@ def _require_free(name: str) -> None:
         raise AccessRefused(f"the name '{name}' is the broker's own")
 
 
-def _their_queue(channel: Channel, name: str) -> QueueState:
+def _their_queue(channel: ServerChannel, name: str) -> QueueState:
     """Find a queue that was made for this peer: it gets nobody else's messages, and binds nobody else's queue.
 
     Raises:
@@ -105,7 +105,7 @@ def _their_queue(channel: Channel, name: str) -> QueueState:
     return queue
 
 
-def _deliver(channel: Channel, tag: str, queue: QueueState) -> None:
+def _deliver(channel: ServerChannel, tag: str, queue: QueueState) -> None:
     """Let the peer have what comes into a queue.
 
     Raises:
@@ -121,7 +121,7 @@ def _deliver(channel: Channel, tag: str, queue: QueueState) -> None:
         raise PreconditionFailed(f"'{tag}' takes from another feed already, and a pipe can take from one alone")
 
 
-def _pipe_delete(channel: Channel, method: RestMSPipeDelete) -> None:
+def _pipe_delete(channel: ServerChannel, method: RestMSPipeDelete) -> None:
     _require_free(method.pipe_name)
     require_configure(channel, "queue", method.pipe_name)
     for prefix in "xq":  # before the queue goes, so that the peer is not told of what it wants
@@ -129,7 +129,7 @@ def _pipe_delete(channel: Channel, method: RestMSPipeDelete) -> None:
     _delete_queue(channel, method.pipe_name)
 
 
-def _delete_queue(channel: Channel, name: str) -> None:
+def _delete_queue(channel: ServerChannel, name: str) -> None:
     connection, session = channel.connection, channel.connection.session
     connection.ask_unguarded(connection.domain, DeleteQueue(name, session, origin=session.origin))
 
@@ -137,7 +137,7 @@ def _delete_queue(channel: Channel, name: str) -> None:
 # Feeds
 
 
-def _feed_create(channel: Channel, method: RestMSFeedCreate) -> None:
+def _feed_create(channel: ServerChannel, method: RestMSFeedCreate) -> None:
     name, kind = method.feed_name, _SINK_TYPES.get(method.feed_type)
     if method.feed_type in _QUEUE_TYPES:
         _declare_queue(channel, name)
@@ -149,7 +149,7 @@ def _feed_create(channel: Channel, method: RestMSFeedCreate) -> None:
         _declare_sink(channel, name, kind)
 
 
-def _declare_sink(channel: Channel, name: str, kind: SinkKind) -> None:
+def _declare_sink(channel: ServerChannel, name: str, kind: SinkKind) -> None:
     """Let there be a sink, unless there is one of this kind."""
     connection, session = channel.connection, channel.connection.session
     existing = connection.directory.sinks.get(name)
@@ -162,7 +162,7 @@ def _declare_sink(channel: Channel, name: str, kind: SinkKind) -> None:
     connection.ask_unguarded(connection.domain, DeclareSink(name, SinkOptions(kind=kind), session, session.origin))
 
 
-def _feed_delete(channel: Channel, method: RestMSFeedDelete) -> None:
+def _feed_delete(channel: ServerChannel, method: RestMSFeedDelete) -> None:
     connection, session, name = channel.connection, channel.connection.session, method.feed_name
     _require_free(name)
     if name in connection.directory.sinks:
@@ -176,7 +176,7 @@ def _feed_delete(channel: Channel, method: RestMSFeedDelete) -> None:
 # Joins
 
 
-def _join_create(channel: Channel, method: RestMSJoinCreate) -> None:
+def _join_create(channel: ServerChannel, method: RestMSJoinCreate) -> None:
     connection, session = channel.connection, channel.connection.session
     feed = _queue_feed(channel, method)
     if feed is None:
@@ -189,7 +189,7 @@ def _join_create(channel: Channel, method: RestMSJoinCreate) -> None:
     _deliver(channel, f"q:{pipe.name}", feed)
 
 
-def _queue_feed(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -> QueueState | None:
+def _queue_feed(channel: ServerChannel, method: RestMSJoinCreate | RestMSJoinDelete) -> QueueState | None:
     """Find the feed of a join if it is a queue; its messages then go to the peer by way of no other."""
     connection, name = channel.connection, method.feed_name
     if name in connection.directory.sinks or name not in connection.directory.queues:
@@ -197,7 +197,7 @@ def _queue_feed(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -
     return connection.directory.queue(name, connection.session)
 
 
-def _binding(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -> Binding:
+def _binding(channel: ServerChannel, method: RestMSJoinCreate | RestMSJoinDelete) -> Binding:
     """Make the binding of a join, if the user may bind these two."""
     if not method.feed_name:
         raise NotFound("a join needs a feed's name")
@@ -206,7 +206,7 @@ def _binding(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -> B
     return make_binding(method.feed_name, Target.QUEUE, method.pipe_name, method.address)
 
 
-def _join_delete(channel: Channel, method: RestMSJoinDelete) -> None:
+def _join_delete(channel: ServerChannel, method: RestMSJoinDelete) -> None:
     connection, session = channel.connection, channel.connection.session
     feed, tag = _queue_feed(channel, method), f"q:{method.pipe_name}"
     if feed is None:
@@ -221,13 +221,13 @@ def _join_delete(channel: Channel, method: RestMSJoinDelete) -> None:
 def _quiet(handler: Handler) -> Handler:
     """Let refusals be noted and nothing else."""
 
-    def quiet_handler(channel: Channel, method: Method) -> None:
+    def quiet_handler(channel: ServerChannel, method: Method) -> None:
         channel.connection.system.turn.charge(_COST)
         try:
             handler(channel, method)
         except Restarting:
             raise  # it is tried again
-        except (Refused, AnswerError) as refused:
+        except (Refused, AMQPRefusal) as refused:
             what = type(method).__name__
             channel.connection.note(logging.WARNING, "resource refused", method=what, reason=str(refused))
 

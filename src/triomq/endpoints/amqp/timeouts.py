@@ -12,8 +12,8 @@ import msgspec
 import trio
 
 from triomq.core import Batch, Directory, QueueState
-from triomq.endpoints.amqp.answers import Answer
-from triomq.endpoints.amqp.channel import Channel
+from triomq.endpoints.amqp.channel import ServerChannel
+from triomq.endpoints.amqp.refusals import ReplyCode
 
 _INTERVAL = 60.0  # seconds between two looks, unless a timeout is shorter than that: as often as RabbitMQ looks
 
@@ -37,12 +37,12 @@ class AckTimeouts:
 
     __slots__ = ("_marks", "_refuse", "_seconds", "_shortest", "next")
 
-    def __init__(self, seconds: float, refuse: Callable[[Channel, Answer], None]) -> None:
+    def __init__(self, seconds: float, refuse: Callable[[ServerChannel, ReplyCode], None]) -> None:
         self._seconds = seconds
         self._refuse = refuse
         self._shortest = inf
         self.next = inf  # when to look again
-        self._marks: dict[Channel, deque[_Mark]] = {}
+        self._marks: dict[ServerChannel, deque[_Mark]] = {}
 
     def watch(self, queue: QueueState) -> bool:
         """Note that deliveries of a queue are going out that wait for an answer; tell whether ``next`` came nearer."""
@@ -61,7 +61,7 @@ class AckTimeouts:
     def _interval(self) -> float:
         return min(_INTERVAL, self._shortest / _LOOKS)
 
-    def look(self, now: float, channels: Iterable[Channel], directory: Directory) -> None:
+    def look(self, now: float, channels: Iterable[ServerChannel], directory: Directory) -> None:
         """Refuse channels that have left something unsettled for too long."""
         self.next = now + self._interval
         marks, self._marks = self._marks, {}
@@ -76,9 +76,9 @@ class AckTimeouts:
                     f"{round(limit * 1000)} ms. This timeout value can be configured, see consumers doc guide to "
                     "learn more"
                 )
-                self._refuse(channel, Answer(406, text))
+                self._refuse(channel, ReplyCode(406, text))
 
-    def _exceeded(self, channel: Channel, now: float, directory: Directory) -> float | None:
+    def _exceeded(self, channel: ServerChannel, now: float, directory: Directory) -> float | None:
         """Give the limit that something unsettled has exceeded, in seconds."""
         ledger, marks = channel.unsettled, self._marks[channel]
         if not marks or marks[-1].below < ledger.next_number:

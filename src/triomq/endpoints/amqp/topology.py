@@ -22,13 +22,13 @@ from triomq.core import (
     Unbind,
     make_binding,
 )
-from triomq.endpoints.amqp.answers import AnswerError
 from triomq.endpoints.amqp.arguments import plain_arguments, queue_options, sink_options
-from triomq.endpoints.amqp.channel import Channel, Handler
+from triomq.endpoints.amqp.channel import Handler, ServerChannel
 from triomq.endpoints.amqp.names import STANDARD_EXCHANGES, generated_name, named, queue_named
 from triomq.endpoints.amqp.permissions import require_queue
 from triomq.endpoints.amqp.queue_types import check_named
-from triomq.endpoints.amqp.reply_to import declared_reply_queue
+from triomq.endpoints.amqp.refusals import AMQPRefusal
+from triomq.endpoints.amqp.reply_queues import declared_reply_queue
 from triomq.endpoints.content import is_reply_queue
 from triomq.errors import AccessRefused
 from triomq.protocols.amqp import (
@@ -61,10 +61,10 @@ M = TypeVar("M", QueueBind, QueueUnbind)
 # Exchanges (section 1.6)
 
 
-def _exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
+def _exchange_declare(channel: ServerChannel, method: ExchangeDeclare) -> None:
     name = method.exchange
     if not name:
-        raise AnswerError(403, "operation not permitted on the default exchange")
+        raise AMQPRefusal(403, "operation not permitted on the default exchange")
     if method.passive:
         channel.connection.directory.sink(name)
     else:
@@ -84,55 +84,57 @@ def _exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
         channel.reply(ExchangeDeclareOk())
 
 
-def _exchange_options(channel: Channel, method: ExchangeDeclare) -> SinkOptions:
+def _exchange_options(channel: ServerChannel, method: ExchangeDeclare) -> SinkOptions:
     try:
         kind = SinkKind(method.type)
     except ValueError:
         what = "unknown" if method.type else "invalid"
-        raise AnswerError(503, f"{what} exchange type '{method.type}'") from None
+        raise AMQPRefusal(503, f"{what} exchange type '{method.type}'") from None
     options = SinkOptions(kind=kind, durable=method.durable, auto_delete=method.auto_delete, internal=method.internal)
     arguments = plain_arguments(method.arguments)
     return sink_options(method.exchange, channel.connection.virtual_host, arguments, options)
 
 
-def _exchange_delete(channel: Channel, method: ExchangeDelete) -> None:
+def _exchange_delete(channel: ServerChannel, method: ExchangeDelete) -> None:
     name = method.exchange
     if not name:
-        raise AnswerError(403, "operation not permitted on the default exchange")
+        raise AMQPRefusal(403, "operation not permitted on the default exchange")
     if name.startswith(_RESERVED):
         where = f"'{name}' in vhost '{channel.connection.virtual_host}'"
-        raise AnswerError(403, f"deletion of system exchange {where} not allowed")
+        raise AMQPRefusal(403, f"deletion of system exchange {where} not allowed")
     connection = channel.connection
     connection.ask_unguarded(connection.domain, DeleteSink(name, method.if_unused, connection.session))
     if not method.no_wait:
         channel.reply(ExchangeDeleteOk())
 
 
-def _exchange_bind(channel: Channel, method: ExchangeBind) -> None:
+def _exchange_bind(channel: ServerChannel, method: ExchangeBind) -> None:
     _bind(channel, method.source, Target.SINK, method.destination, method)
     if not method.no_wait:
         channel.reply(ExchangeBindOk())
 
 
-def _exchange_unbind(channel: Channel, method: ExchangeUnbind) -> None:
+def _exchange_unbind(channel: ServerChannel, method: ExchangeUnbind) -> None:
     _unbind(channel, method.source, Target.SINK, method.destination, method)
     if not method.no_wait:
         channel.reply(ExchangeUnbindOk())
 
 
-def _bind(channel: Channel, source: str, target: Target, destination: str, method: ExchangeBind | QueueBind) -> None:
+def _bind(
+    channel: ServerChannel, source: str, target: Target, destination: str, method: ExchangeBind | QueueBind
+) -> None:
     if not source or (target is Target.SINK and not destination):
-        raise AnswerError(403, "operation not permitted on the default exchange")
+        raise AMQPRefusal(403, "operation not permitted on the default exchange")
     connection = channel.connection
     binding = make_binding(source, target, destination, method.routing_key, plain_arguments(method.arguments))
     connection.ask_unguarded(connection.domain, Bind(binding, connection.session))
 
 
 def _unbind(
-    channel: Channel, source: str, target: Target, destination: str, method: ExchangeUnbind | QueueUnbind
+    channel: ServerChannel, source: str, target: Target, destination: str, method: ExchangeUnbind | QueueUnbind
 ) -> None:
     if not source or (target is Target.SINK and not destination):
-        raise AnswerError(403, "operation not permitted on the default exchange")
+        raise AMQPRefusal(403, "operation not permitted on the default exchange")
     connection = channel.connection
     binding = make_binding(source, target, destination, method.routing_key, plain_arguments(method.arguments))
     connection.ask_unguarded(connection.domain, Unbind(binding, connection.session))
@@ -141,7 +143,7 @@ def _unbind(
 # Queues (section 1.7)
 
 
-def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
+def _queue_declare(channel: ServerChannel, method: QueueDeclare) -> None:
     connection = channel.connection
     if (answer := declared_reply_queue(channel, method.queue)) is not None:
         channel.last_queue = answer.queue
@@ -155,14 +157,14 @@ def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
         channel.reply(QueueDeclareOk(queue.name, statistics.ready, statistics.feeds))
 
 
-def _used(channel: Channel, method: QueueDeclare) -> QueueState:
+def _used(channel: ServerChannel, method: QueueDeclare) -> QueueState:
     connection = channel.connection
     queue = connection.directory.queue(method.queue, connection.session)
     queue.use()
     return queue
 
 
-def _declared(channel: Channel, method: QueueDeclare) -> QueueState:
+def _declared(channel: ServerChannel, method: QueueDeclare) -> QueueState:
     connection = channel.connection
     name = method.queue or generated_name("amq.gen-")
     if method.queue.startswith(_RESERVED) and method.queue not in connection.directory.queues:
@@ -194,7 +196,7 @@ def _keyed(name: str, method: M) -> M:
     return method if method.queue or method.routing_key else replace(method, routing_key=name)
 
 
-def _queue_bind(channel: Channel, method: QueueBind) -> None:
+def _queue_bind(channel: ServerChannel, method: QueueBind) -> None:
     name = named(channel, method.queue)
     if is_reply_queue(name):
         raise NoSuchQueue(name)
@@ -203,20 +205,20 @@ def _queue_bind(channel: Channel, method: QueueBind) -> None:
         channel.reply(QueueBindOk())
 
 
-def _queue_unbind(channel: Channel, method: QueueUnbind) -> None:
+def _queue_unbind(channel: ServerChannel, method: QueueUnbind) -> None:
     name = named(channel, method.queue)
     if not is_reply_queue(name):
         _unbind(channel, method.exchange, Target.QUEUE, name, _keyed(name, method))
     channel.reply(QueueUnbindOk())
 
 
-def _queue_purge(channel: Channel, method: QueuePurge) -> None:
+def _queue_purge(channel: ServerChannel, method: QueuePurge) -> None:
     count = channel.connection.ask_unguarded(queue_named(channel, method.queue).ref, Purge())
     if not method.no_wait:
         channel.reply(QueuePurgeOk(count))
 
 
-def _queue_delete(channel: Channel, method: QueueDelete) -> None:
+def _queue_delete(channel: ServerChannel, method: QueueDelete) -> None:
     connection, name = channel.connection, named(channel, method.queue)
     request = DeleteQueue(name, connection.session, if_unused=method.if_unused, if_empty=method.if_empty)
     with channel.cancels_behind():

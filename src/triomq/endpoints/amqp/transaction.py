@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from triomq.core import Numbered, Outcome, Publish, QueueFull, RoutedRun, Transaction
-from triomq.endpoints.amqp.answers import AnswerError
+from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.protocols.amqp import BasicPublish
 
 if TYPE_CHECKING:
-    from triomq.endpoints.amqp.channel import Channel
+    from triomq.endpoints.amqp.channel import ServerChannel
 
 
 class ChannelTransaction:
@@ -23,7 +23,7 @@ class ChannelTransaction:
 
     __slots__ = ("_channel", "_mandatory", "_offers", "_settled", "_work")
 
-    def __init__(self, channel: "Channel") -> None:
+    def __init__(self, channel: "ServerChannel") -> None:
         self._channel = channel
         self._work = Transaction(channel.connection.directory)
         self._offers: list[tuple[BasicPublish, RoutedRun]] = []  # no queue is to keep them
@@ -53,7 +53,7 @@ class ChannelTransaction:
         """Do everything, and then return what reached nobody.
 
         Raises:
-            AnswerError: A queue is full and refuses messages; nothing was done.
+            AMQPRefusal: A queue is full and refuses messages; nothing was done.
             QueueStopped: A queue has crashed for good; nothing was done.
             Restarting: A queue is being restarted; nothing was done, commit again when it runs.
         """
@@ -64,7 +64,7 @@ class ChannelTransaction:
         except QueueFull as full:
             connection = self._channel.connection
             where = f"queue '{full.name}' in vhost '{connection.virtual_host}'"
-            raise AnswerError(406, f"{where} is full; the whole transaction was rolled back") from full
+            raise AMQPRefusal(406, f"{where} is full; the whole transaction was rolled back") from full
         offers, self._offers, self._mandatory = self._offers, [], []
         self._settled = []
         for method, run in lost:

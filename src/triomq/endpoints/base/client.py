@@ -110,9 +110,6 @@ class Client(DomainWork):
     until: float = inf
     """When its user's time is over, on Trio's clock."""
 
-    entered: bool = False
-    """Whether it works in a domain."""
-
     ending: str = ""
     """Why it ends, once it does."""
 

@@ -22,7 +22,6 @@ from triomq.core import (
     DeleteQueue,
     DeleteSink,
     Directory,
-    Expecting,
     Get,
     Head,
     Ledger,
@@ -31,11 +30,12 @@ from triomq.core import (
     Properties,
     Publisher,
     Purge,
+    Receipt,
     Restarting,
     Session,
+    SingleReceipt,
     Subscription,
     Unbind,
-    Unrouted,
     Window,
     encode_core,
     settle,
@@ -57,6 +57,9 @@ class DomainWork(InPlaceActor):
 
     user: str = ""
     """As whom it has logged in; empty until then."""
+
+    entered: bool = False
+    """Whether it works in a domain."""
 
     access: Access
     """What it may do; the next ones too are there once it has entered a domain."""
@@ -89,8 +92,7 @@ class DomainWork(InPlaceActor):
         key: str,
         body: bytes,
         properties: Properties | None = None,
-        confirms: Expecting | None = None,
-        unrouted: Unrouted | None = None,
+        done: Callable[[bool], None] | None = None,
     ) -> int:
         """Publish one message; for protocols whose messages are not sent on as they came.
 
@@ -99,11 +101,12 @@ class DomainWork(InPlaceActor):
             key: By which key it is routed.
             body: The message.
             properties: What is known of it.
-            confirms: Follows what becomes of it, such as a ``SingleReceipt``; None if nobody asks.
-            unrouted: Called if no queue is bound for it.
+            done: Called once, in a turn of this client's, when each queue has answered, and with a durable message in a
+                durable queue when the disk has it: with True if all of them have taken it, with False if one was full.
+                Not called if it went to no queue, nor after ``leave``.
 
         Returns:
-            To how many queues it went. Whether they had room, and when it is on disk, is in the receipt.
+            To how many queues it went; none is no error here.
 
         Raises:
             Forbidden: The user may not publish there.
@@ -125,10 +128,24 @@ class DomainWork(InPlaceActor):
             has_expiration=described.expiration is not None,
             has_priority=described.priority is not None,
             persistent=described.persistent,
-            expendable=confirms is None,
+            expendable=done is None,
         )
         content = encoded + body
-        return self.publisher.publish(self._route(sink, key), head, [content], len(content), confirms, unrouted)
+        receipt = None if done is None else SingleReceipt(1, 1, 0, lambda: self._placed(receipt, done))
+        return self.publisher.publish(self._route(sink, key), head, [content], len(content), receipt)
+
+    def _placed(self, receipt: Receipt | None, done: Callable[[bool], None]) -> None:
+        """Tell what has become of a message, when it is on disk; called in a handler of a queue."""
+        assert receipt is not None
+        persistence, placed = self.directory.persistence, receipt.refusals is None
+        if persistence is None or not placed or receipt.number <= persistence.journal.committed:
+            self.ref.run_in_turn(self._tell_placed, done, placed)  # an error in there is this client's own
+        else:
+            persistence.when_committed(receipt.number, lambda: self._placed(receipt, done))
+
+    def _tell_placed(self, done: Callable[[bool], None], placed: bool) -> None:
+        if self.entered:
+            done(placed)
 
     def _route(self, sink: str, key: str) -> CachedRoute:
         route = self._routes.get((sink, key))
@@ -225,7 +242,7 @@ class DomainWork(InPlaceActor):
         """
         if self._unsettled is None:
             self._unsettled = Ledger()
-            self._unsettled.begin_later = self.directory.chores.begin_later
+            self._unsettled.begin_later = self.directory.chores.add
         return self._unsettled
 
     def ask(self, ref: Ref, request: Request[R]) -> R:

@@ -2,7 +2,8 @@
 
 Handlers are found by the annotation of their parameter. So a subclass that writes ``def close_client(self, message)``,
 without one, has no handler for ``CloseClient`` any more, and the first that is told would crash its supervisor. A
-method called ``run`` would be taken for the actor's own task. Both look harmless where they are written.
+method called ``run`` would be taken for the actor's own task, and one that is called as a private one of ours would be
+called in its place. All of them look harmless where they are written.
 """
 
 from triomq.actors import Actor, InPlaceActor
@@ -13,6 +14,13 @@ _HOOKS = frozenset(("on_start", "after_batch", "on_stop", "limit", "overflow", "
 _ACTORS_OWN = frozenset(
     name for kind in (Actor, InPlaceActor) for name in dir(kind) if not name.startswith("_") and name not in _HOOKS
 ) | {"ref", "run", "epoch"}
+
+
+_OURS = __name__.rpartition(".")[0]
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
 
 
 def check_overriding(subclass: type, base: type, hooks: str) -> None:
@@ -30,6 +38,8 @@ def check_overriding(subclass: type, base: type, hooks: str) -> None:
         above = next((vars(kind)[name] for kind in subclass.__mro__[1:] if name in vars(kind)), None)
         if getattr(above, "__final__", False):
             what = f"is final in {base.__name__}: it handles what others tell, or keeps the order in which things end"
+        elif _is_private(name) and above is not None and not subclass.__module__.startswith(_OURS):
+            what = f"{base.__name__} has for itself"
         elif name in _ACTORS_OWN and name not in vars(base):
             what = "is the actor's own"
         else:

@@ -166,7 +166,7 @@ class StreamClient(Client):
         if self._left:
             return
         self._receive(data)
-        self._work()
+        self.work_off()
         if self._engine.unfinished or self._unfinished:
             self._note_unfinished()
         if len(data) > _TELLING:
@@ -184,7 +184,7 @@ class StreamClient(Client):
         elif turn.charged < _DENSE // 8:
             self._transport.receive_size = RECEIVE_SIZE
 
-    def _work(self) -> None:
+    def work_off(self) -> None:
         """Work off what the engine has found, until the turn's budget is used up."""
         turn, events = self._turn, self._events
         found = self._engine.events()
@@ -239,7 +239,7 @@ class StreamClient(Client):
         """Open a gate, and work off what was left when it was closed."""
         self.gates.open(gate)
         if not self._left:
-            self._work()
+            self.work_off()
             if self._unfinished:
                 self._note_unfinished()
 

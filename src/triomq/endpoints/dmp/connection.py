@@ -21,6 +21,8 @@ from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.stream_client import StreamClient
 from triomq.endpoints.direct import (
     DirectFeedClosed,
+    DirectLimits,
+    DirectProtocol,
     DirectSubscription,
     FeedPace,
     Grant,
@@ -29,12 +31,12 @@ from triomq.endpoints.direct import (
     attach_direct,
     detach_direct,
 )
-from triomq.endpoints.dmp.answers import Denied, denial_of
 from triomq.endpoints.dmp.encoding import FeedEncoder
 from triomq.endpoints.dmp.events import EVENTS
+from triomq.endpoints.dmp.refusals import LeaseDenied, denial_of
 from triomq.endpoints.dmp.sink import DirectSink
 from triomq.errors import TriomqError
-from triomq.protocols.dmp import DMPEngine, Event
+from triomq.protocols.dmp import PROTOCOL_HEADER, DMPEngine, Event, Settings
 from triomq.transports import Transport
 
 _RETURNS, _FEEDS = "unread returns", "slow feeds"
@@ -89,10 +91,10 @@ class DMPServerConnection(StreamClient):
     def started(self) -> None:
         """Refuse at once where there are no direct connections."""
         if self.leases is None:
-            self._deny(Denied(540, "there are no direct connections at this address"))
+            self._deny(LeaseDenied(540, "there are no direct connections at this address"))
 
-    def _work(self) -> None:
-        super()._work()
+    def work_off(self) -> None:
+        super().work_off()
         if self.sink is not None and self.sink.is_choked:
             self.gates.close(_RETURNS)  # it can only be returned, and is not read
         if self._flow is not None and self._flow.must_wait():
@@ -114,7 +116,7 @@ class DMPServerConnection(StreamClient):
 
     def refuse_unfinished(self, reason: str) -> None:
         """End: what the client has begun does not come, and others wait."""
-        self._deny(Denied(530, reason))
+        self._deny(LeaseDenied(530, reason))
 
     # Events
 
@@ -133,7 +135,7 @@ class DMPServerConnection(StreamClient):
             self._pace = self.context.direct_feeds[grant.queue.ref] = FeedPace(grant.queue, self)
         self.note(logging.INFO, f"direct {lease.target.value} opened", name=lease.name)
 
-    def _deny(self, denied: Denied) -> None:
+    def _deny(self, denied: LeaseDenied) -> None:
         """Say why, where that can be said, and end."""
         self.note(logging.WARNING, "direct connection refused", code=denied.code, reason=denied.text)
         self.ending = denied.text
@@ -240,3 +242,16 @@ class DMPServerConnection(StreamClient):
         # These hold the connection: cycles, which only the collector would find.
         self.sink = self._flow = self._pace = None
         self.__dict__.pop("_encoder", None)
+
+
+def _connect(
+    transport: Transport, context: BrokerContext, leases: Leases | None, limits: DirectLimits
+) -> DMPServerConnection:
+    largest = context.unfinished.largest(limits.message_size)
+    settings = Settings(max_message_size=largest, heartbeat=limits.heartbeat)
+    engine = DMPEngine("server", now=trio.current_time(), settings=settings)
+    return DMPServerConnection(transport, engine, context, leases)
+
+
+DMP = DirectProtocol(PROTOCOL_HEADER, _connect)
+"""Direct connections that speak DMP (6/DMP), for the listener on whose port they come."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from triomq.core import Directory, Lease, LeaseTarget, NoSuchQueue
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.direct import Grant, check_sink
-from triomq.endpoints.dmp.answers import Denied, denial_of
+from triomq.endpoints.dmp.refusals import LeaseDenied, denial_of
 from triomq.errors import Refused
 from triomq.protocols.dmp import EndOfStream, Event, Failed, LeasePresented, MessageRun
 
@@ -48,17 +48,17 @@ def _check_user(broker: BrokerContext, lease: Lease) -> None:
     """See that the user may still be here, and be once more."""
     user = broker.users.get(lease.session.user)
     if user is None:
-        raise Denied(403, f"there is no user '{lease.session.user}'")
+        raise LeaseDenied(403, f"there is no user '{lease.session.user}'")
     if not broker.quotas.has_room(user.name, "connections"):
         limit = broker.quotas.limit(user.name, "connections")
-        raise Denied(530, f"user connection limit ({limit}) is reached")
+        raise LeaseDenied(530, f"user connection limit ({limit}) is reached")
 
 
 def _check_sink(broker: BrokerContext, lease: Lease, directory: Directory) -> None:
     """See that the sink is still there, and the user may publish into it."""
     check_sink(directory, lease.name)
     if not broker.users.access(lease.session.user, directory.name).may_write(lease.name):
-        raise Denied(403, f"user '{lease.session.user}' may not publish into '{lease.name}'")
+        raise LeaseDenied(403, f"user '{lease.session.user}' may not publish into '{lease.name}'")
 
 
 def _check_feed(broker: BrokerContext, lease: Lease, grant: Grant, directory: Directory) -> None:
@@ -66,9 +66,9 @@ def _check_feed(broker: BrokerContext, lease: Lease, grant: Grant, directory: Di
     if directory.queues.get(lease.name) is not grant.queue:
         raise NoSuchQueue(lease.name)
     if grant.queue in grant.lessee.connection.direct_feeds:
-        raise Denied(530, f"feed '{lease.name}' has a connection already")
+        raise LeaseDenied(530, f"feed '{lease.name}' has a connection already")
     if not broker.users.access(lease.session.user, directory.name).may_read(lease.name):
-        raise Denied(403, f"user '{lease.session.user}' may not read '{lease.name}'")
+        raise LeaseDenied(403, f"user '{lease.session.user}' may not read '{lease.name}'")
 
 
 # Messages, and the end

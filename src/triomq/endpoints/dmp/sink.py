@@ -25,7 +25,7 @@ from triomq.endpoints.content import (
     with_reply_name,
 )
 from triomq.endpoints.direct import Grant, ReturnMessage, SinkFlow, Undelivered
-from triomq.endpoints.dmp.answers import denial_of
+from triomq.endpoints.dmp.refusals import denial_of
 from triomq.errors import Refused
 from triomq.protocols.dmp import Envelope, MessageRun
 
@@ -86,7 +86,7 @@ class DirectSink:
         """Hand a run of messages to the queues that it is routed to.
 
         Raises:
-            Denied: The sink is gone, or a message is not acceptable; those before it count.
+            LeaseDenied: The sink is gone, or a message is not acceptable; those before it count.
             PublishingPaused: Not now; nothing of the run was taken.
         """
         shape = run.envelope

@@ -160,7 +160,8 @@ def peer_spec(config: Synchronise, broker: BrokerContext, name: str) -> ChildSpe
     domain = broker.domains.get(config.domain)
     if domain is None:
         raise ConfigError(f"domain: there is no {config.domain!r}, but {', '.join(map(repr, broker.domains))}")
-    from triomq.endpoints.federation.synchroniser import ResourceOutbox, Synchroniser
+    from triomq.endpoints.federation.outbox import ResourceOutbox
+    from triomq.endpoints.federation.synchroniser import Synchroniser
 
     outbox, url, context = (
         ResourceOutbox(config.pipe_type or "pipe", config.changes),

@@ -26,8 +26,6 @@ from triomq.endpoints.federation.synchronise import PeerActor, PeerStatistics, S
 from triomq.errors import TriomqError
 from triomq.protocols.amqp import DeliverRun, Method
 
-__all__ = ["ResourceOutbox", "Synchroniser"]
-
 _log = logging.getLogger("triomq.synchronise")
 
 _BATCH = 256

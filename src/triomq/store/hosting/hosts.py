@@ -12,10 +12,13 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import msgspec
 import trio
 
+from triomq.store.directory import PATIENCE
+from triomq.store.reserve import DISK_RESERVE
 from triomq.store.server import serve
 
 HostKind = Literal["process", "thread"]
@@ -27,7 +30,23 @@ _GRACE = 5.0
 """Seconds that a process has to finish its last commit before it is killed."""
 
 
-class Host:
+class StoreSettings(msgspec.Struct, frozen=True):
+    """Where a store is, and which host it has.
+
+    Args:
+        directory: Created if it is not there.
+        host: ``process``, or ``thread`` in programs that may start no child.
+        patience: Seconds to wait for another broker that is closing its store in the directory.
+        reserve: Bytes on the disk below which nothing is written that needs more room.
+    """
+
+    directory: Path
+    host: HostKind = "process"
+    patience: float = PATIENCE
+    reserve: int = DISK_RESERVE
+
+
+class Host(NamedTuple):
     """A running host; created by ``open_host``, ends with its block.
 
     Args:
@@ -35,9 +54,8 @@ class Host:
         pid: The process's number; None for a thread.
     """
 
-    def __init__(self, stream: trio.SocketStream, pid: int | None) -> None:
-        self.stream = stream
-        self.pid = pid
+    stream: trio.SocketStream
+    pid: int | None
 
 
 _BUFFER = 4 << 20
@@ -45,24 +63,19 @@ _BUFFER = 4 << 20
 
 
 @asynccontextmanager
-async def open_host(
-    kind: HostKind, directory: Path, *, fresh: bool, patience: float, reserve: int = 0
-) -> AsyncIterator[Host]:
+async def open_host(settings: StoreSettings, *, fresh: bool) -> AsyncIterator[Host]:
     """Run a host until the block is left; batches that have been sent whole by then are committed.
 
     Args:
-        kind: ``process`` or ``thread``.
-        directory: The store's.
+        settings: The store's.
         fresh: Whether the broker starts, so that the host sends what it recovers.
-        patience: Seconds to wait for the directory's lock.
-        reserve: Bytes on the disk below which nothing is written that needs more room.
     """
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
-    opener = _open_process if kind == "process" else _open_thread
+    opener = _open_process if settings.host == "process" else _open_thread
     try:
-        async with opener(theirs, directory, fresh=fresh, patience=patience, reserve=reserve) as pid:
+        async with opener(theirs, settings, fresh=fresh) as pid:
             try:
                 yield Host(stream, pid)
             finally:
@@ -72,19 +85,10 @@ async def open_host(
 
 
 @asynccontextmanager
-async def _open_process(
-    theirs: socket.socket, directory: Path, *, fresh: bool, patience: float, reserve: int
-) -> AsyncIterator[int]:
+async def _open_process(theirs: socket.socket, settings: StoreSettings, *, fresh: bool) -> AsyncIterator[int]:
     command = [sys.executable, "-P", "-m", "triomq.store.server", "--wire", str(theirs.fileno())]
-    command += [
-        "--patience",
-        str(patience),
-        "--reserve",
-        str(reserve),
-        *(["--fresh"] if fresh else []),
-        "--",
-        str(directory),
-    ]
+    command += ["--patience", str(settings.patience), "--reserve", str(settings.reserve)]
+    command += [*(["--fresh"] if fresh else []), "--", str(settings.directory)]
     # Programs may find triomq by a path of their own, which a new interpreter does not know.
     places = [_HOME, os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
@@ -106,13 +110,11 @@ async def _open_process(
 
 
 @asynccontextmanager
-async def _open_thread(
-    theirs: socket.socket, directory: Path, *, fresh: bool, patience: float, reserve: int
-) -> AsyncIterator[None]:
+async def _open_thread(theirs: socket.socket, settings: StoreSettings, *, fresh: bool) -> AsyncIterator[None]:
     thread = threading.Thread(
         target=serve,
-        args=(theirs, directory),
-        kwargs={"fresh": fresh, "patience": patience, "reserve": reserve},
+        args=(theirs, settings.directory),
+        kwargs={"fresh": fresh, "patience": settings.patience, "reserve": settings.reserve},
         name="triomq.store",
         daemon=True,
     )

@@ -104,10 +104,7 @@ class StoreSession:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._send)
-                while frames := await self._receive():
-                    for frame in frames:
-                        self._handle(frame, nursery)
-                nursery.cancel_scope.cancel()
+                nursery.start_soon(self._handle_answers, nursery)
         except BaseExceptionGroup as group:
             raise unwrap_group(group) from None
         finally:
@@ -162,6 +159,12 @@ class StoreSession:
         self._wake()
 
     # Receiving
+
+    async def _handle_answers(self, nursery: trio.Nursery) -> None:
+        while frames := await self._receive():
+            for frame in frames:
+                self._handle(frame, nursery)
+        nursery.cancel_scope.cancel()
 
     def _handle(self, frame: ToStore | FromStore, nursery: trio.Nursery) -> None:
         match frame:

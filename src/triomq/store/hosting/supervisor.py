@@ -16,20 +16,17 @@ lose a batch to a restart of this actor.
 """
 
 import logging
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import ClassVar
 
-import msgspec
 import trio
 
 from triomq.actors import Actor, Request, unwrap_group
 from triomq.errors import StoreError, StoreUnwritable
-from triomq.store.directory import PATIENCE
-from triomq.store.hosting.hosts import Host, HostKind, open_host
+from triomq.store.hosting.hosts import StoreSettings, open_host
 from triomq.store.hosting.session import StoreSession
 from triomq.store.journal import Journal
-from triomq.store.reserve import DISK_RESERVE
 
 _log = logging.getLogger("triomq.store")
 
@@ -42,22 +39,6 @@ _PAUSE = 0.2
 
 _NO_HOST = 1.0
 """Seconds until a host that could not be started is tried again; as often as a full disk."""
-
-
-class StoreSettings(msgspec.Struct, frozen=True):
-    """Where a store is, and which host it has.
-
-    Args:
-        directory: Created if it is not there.
-        host: ``process``, or ``thread`` in programs that may start no child.
-        patience: Seconds to wait for another broker that is closing its store in the directory.
-        reserve: Bytes on the disk below which nothing is written that needs more room.
-    """
-
-    directory: Path
-    host: HostKind = "process"
-    patience: float = PATIENCE
-    reserve: int = DISK_RESERVE
 
 
 class WaitCommitted(Request[None], frozen=True):
@@ -111,7 +92,7 @@ class StoreSupervisor(Actor):
     async def on_stop(self) -> None:
         """Wait until all that was added to the journal is on disk."""
         if self._runs_hosts:
-            await self._wait_committed()
+            await self.wait_committed(WaitCommitted())
 
     async def _supervise_hosts(self, task_status: trio.TaskStatus[None]) -> None:
         """Run hosts until the actor ends, or until an error that trying again does not mend."""
@@ -128,7 +109,7 @@ class StoreSupervisor(Actor):
             before = self.journal.committed
             async with AsyncExitStack() as stack:
                 try:
-                    host = await stack.enter_async_context(self._open_host())
+                    host = await stack.enter_async_context(open_host(self.settings, fresh=not self.journal.is_open))
                 except OSError as error:
                     await self._wait_for_host(error)
                     continue
@@ -148,16 +129,6 @@ class StoreSupervisor(Actor):
                     self._opened = trio.Event()
             deaths = 1 if self.journal.committed > before else deaths + 1
             await self._pause_after_death(deaths)
-
-    def _open_host(self) -> AbstractAsyncContextManager[Host]:
-        settings = self.settings
-        return open_host(
-            settings.host,
-            settings.directory,
-            fresh=not self.journal.is_open,
-            patience=settings.patience,
-            reserve=settings.reserve,
-        )
 
     async def _wait_for_host(self, error: OSError) -> None:
         """Report that no host can be started, and pause: the broker lacks a descriptor or memory for a process.
@@ -185,9 +156,6 @@ class StoreSupervisor(Actor):
 
     async def wait_committed(self, message: WaitCommitted) -> None:
         """Wait until all that was added so far is on disk."""
-        await self._wait_committed()
-
-    async def _wait_committed(self) -> None:
         wanted = self.journal.last_batch
         if self.journal.committed < wanted:
             committed = trio.Event()

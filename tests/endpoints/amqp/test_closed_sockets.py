@@ -8,7 +8,7 @@ from endpoints.conftest import Connect
 from protocols.amqp.wire import method
 from triomq.app import Broker, User
 from triomq.endpoints import AMQPEndpoint, StopListening
-from triomq.endpoints.amqp.farewell import Farewells
+from triomq.endpoints.amqp.closed_sockets import ClosedSockets
 from triomq.endpoints.base.wheel import Wheel
 from triomq.protocols.amqp import AMQPEngine, Closed, ConnectionClose, ConnectionCloseOk
 from triomq.security import ALL, UserLimits
@@ -31,7 +31,7 @@ async def test_the_socket_is_open_for_five_seconds_after_close_ok(client: Client
     assert not endpoint.children
     assert await stream.receive_some() == b""
     assert 5 <= trio.current_time() - before <= 5.1
-    assert len(endpoint._farewells) == len(endpoint.timers) == 0
+    assert len(endpoint._closed_sockets) == len(endpoint.timers) == 0
 
 
 async def test_further_closes_are_answered_and_nothing_else(client: Client) -> None:
@@ -46,10 +46,10 @@ async def test_further_closes_are_answered_and_nothing_else(client: Client) -> N
 
 async def test_a_socket_that_its_client_closes_is_gone_at_once(client: Client, endpoint: AMQPEndpoint) -> None:
     stream = await close(client)
-    assert len(endpoint._farewells) == 1
+    assert len(endpoint._closed_sockets) == 1
     await stream.aclose()
     await trio.testing.wait_all_tasks_blocked()
-    assert len(endpoint._farewells) == len(endpoint.timers) == 0
+    assert len(endpoint._closed_sockets) == len(endpoint.timers) == 0
 
 
 async def test_a_client_that_goes_on_sending_is_not_heard_for_ever(client: Client) -> None:
@@ -86,7 +86,7 @@ async def test_what_its_client_has_not_read_yet_comes_before_close_ok(client: Cl
 async def test_of_more_than_a_thousand_the_oldest_goes() -> None:
     now = 0.0
     wheel = Wheel(lambda: now, lambda: None)
-    farewells = Farewells(wheel)
+    farewells = ClosedSockets(wheel)
     streams = []
     for number in range(1001):
         ours, theirs = trio.testing.memory_stream_pair()

@@ -12,36 +12,35 @@ RabbitMQ.
 from typing import TYPE_CHECKING
 
 from triomq.core import DeclareQueue, NoSuchQueue, QueueOptions, QueueState
-from triomq.endpoints.amqp.answers import AnswerError
 from triomq.endpoints.amqp.names import generated_name
+from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.content import REPLY_TO, is_reply_queue
 from triomq.protocols.amqp import BasicConsume, QueueDeclareOk
 
 if TYPE_CHECKING:
-    from triomq.endpoints.amqp.channel import Channel
+    from triomq.endpoints.amqp.channel import ServerChannel
 
-__all__ = ["declared_reply_queue", "open_reply_queue"]
 
 _OPTIONS = QueueOptions(durable=False, exclusive=True, auto_delete=True)
 
 
-def open_reply_queue(channel: "Channel", method: BasicConsume) -> QueueState:
+def open_reply_queue(channel: "ServerChannel", method: BasicConsume) -> QueueState:
     """Make the queue of a consumer of direct replies; it goes when the consumer does.
 
     Raises:
-        AnswerError: The channel has such a consumer already, or this one wants to acknowledge.
+        AMQPRefusal: The channel has such a consumer already, or this one wants to acknowledge.
     """
     if channel.reply_consumer is not None and channel.reply_consumer.open:
-        raise AnswerError(406, "reply consumer already set")
+        raise AMQPRefusal(406, "reply consumer already set")
     if not method.no_ack:
-        raise AnswerError(406, "reply consumer cannot acknowledge")
+        raise AMQPRefusal(406, "reply consumer cannot acknowledge")
     connection = channel.connection
     name = generated_name(f"{REPLY_TO}.")
     return connection.ask_unguarded(connection.domain, DeclareQueue(name, _OPTIONS, connection.session))
 
 
-def declared_reply_queue(channel: "Channel", name: str) -> QueueDeclareOk | None:
-    """Answer a declare, passive or not, of a name for direct replies; None if the name is none.
+def declared_reply_queue(channel: "ServerChannel", name: str) -> QueueDeclareOk | None:
+    """ReplyCode a declare, passive or not, of a name for direct replies; None if the name is none.
 
     Whoever serves requests may so ask whether anybody still waits for an answer.
 

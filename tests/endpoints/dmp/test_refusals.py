@@ -4,7 +4,7 @@ import pytest
 
 from triomq.core import LeaseInvalid, NoSuchQueue, NoSuchSink, QueueFull, SinkInternal
 from triomq.endpoints.content import InvalidProperties
-from triomq.endpoints.dmp.answers import denial_of
+from triomq.endpoints.dmp.refusals import denial_of
 from triomq.errors import Refused
 from triomq.protocols.dmp import CODE_NAMES
 

@@ -1,24 +1,24 @@
-"""What was confirmed and what came out: nothing that was confirmed may be missing."""
+"""The oracle of a soak: no message that was confirmed may be missing."""
 
 import time
 from collections import Counter
 
 
-class Books:
+class FlowOracle:
     """The numbers of the messages of one flow."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.publishers = 0  # that are at work still
+        self.publishers = 0  # that still publish
         self.confirmed: set[int] = set()
         self.delivered: set[int] = set()
         self.again = 0
 
     def take(self, number: int, *, redelivered: bool = False) -> None:
-        """Note that a message came out.
+        """Record a delivery.
 
         Raises:
-            AssertionError: It came twice, and did not say so.
+            AssertionError: It came twice, and was not marked.
         """
         assert redelivered or number not in self.delivered, (
             f"{self.name}: message {number} came twice and is not marked"
@@ -28,12 +28,12 @@ class Books:
 
     @property
     def missing(self) -> set[int]:
-        """What was confirmed and has not come out."""
+        """Messages that were confirmed and were not delivered."""
         return self.confirmed - self.delivered
 
     @property
-    def are_closed(self) -> bool:
-        """Whether nobody publishes any more, and everything has come out."""
+    def is_complete(self) -> bool:
+        """Whether publishing has ended, and all messages were delivered."""
         return not self.publishers and not self.missing
 
 
@@ -58,11 +58,11 @@ class Delays:
         return found
 
 
-class Notes:
-    """What happened how often, and how large the broker was when."""
+class Observations:
+    """How often each thing happened, and how large the broker was when."""
 
     def __init__(self) -> None:
-        self.happened = Counter[str]()
+        self.counts = Counter[str]()
         self.resident: list[tuple[float, int]] = []
 
     def growth(self) -> str:

@@ -16,7 +16,7 @@ from triomq.core import (
     SinkInUse,
     SinkKind,
 )
-from triomq.endpoints.amqp.answers import HARD_CODES, Answer, AnswerError, answer_to
+from triomq.endpoints.amqp.refusals import HARD_CODES, AMQPRefusal, ReplyCode, reply_code_of
 from triomq.errors import (
     AccessRefused,
     LimitExceeded,
@@ -46,11 +46,11 @@ from triomq.protocols.amqp import REPLY_NAMES
 def test_what_the_core_refuses_has_a_code_and_the_text_that_clients_match(
     refused: Refused, code: int, text: str
 ) -> None:
-    assert answer_to(refused, "/v", "queue") == Answer(code, text)
+    assert reply_code_of(refused, "/v", "queue") == ReplyCode(code, text)
 
 
 def test_a_locked_queue_says_at_length_why() -> None:
-    answer = answer_to(QueueLocked("q"), "/v", "queue")
+    answer = reply_code_of(QueueLocked("q"), "/v", "queue")
     assert answer.code == 405
     assert answer.text.startswith("cannot obtain exclusive access to locked queue 'q' in vhost '/v'. It could be")
 
@@ -68,7 +68,7 @@ def test_a_locked_queue_says_at_length_why() -> None:
     ],
 )
 def test_any_other_refusal_keeps_its_own_words(kind: type[Refused], code: int) -> None:
-    assert answer_to(kind("so it is"), "/", "queue") == Answer(code, "so it is")
+    assert reply_code_of(kind("so it is"), "/", "queue") == ReplyCode(code, "so it is")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_any_other_refusal_keeps_its_own_words(kind: type[Refused], code: int) -
     ids=lambda value: None if isinstance(value, str) else f"{value.option}",
 )
 def test_a_difference_is_named_as_the_client_wrote_it(refused: Inequivalent, text: str) -> None:
-    assert answer_to(refused, "/", "exchange") == Answer(406, f"inequivalent arg {text}")
+    assert reply_code_of(refused, "/", "exchange") == ReplyCode(406, f"inequivalent arg {text}")
 
 
 def test_every_code_has_a_name() -> None:
@@ -143,6 +143,6 @@ def test_every_code_has_a_name() -> None:
 
 
 def test_an_answer_of_the_endpoint_itself_carries_code_and_text() -> None:
-    error = AnswerError(403, "no")
-    assert error.answer == Answer(403, "no")
+    error = AMQPRefusal(403, "no")
+    assert error.answer == ReplyCode(403, "no")
     assert str(error) == "no"

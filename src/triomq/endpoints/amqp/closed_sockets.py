@@ -23,7 +23,7 @@ _HEARD = 1024 * 1024
 """Octets that may come after a close: some were on their way already, and a client that goes on sends in vain."""
 
 
-class Farewells:
+class ClosedSockets:
     """The sockets that one listener leaves to their clients; made by it, ends with it.
 
     Args:
@@ -32,7 +32,7 @@ class Farewells:
 
     def __init__(self, wheel: Wheel) -> None:
         self._wheel = wheel
-        self._sockets: dict[_Farewell, None] = {}
+        self._sockets: dict[_ClosedSocket, None] = {}
 
     def __len__(self) -> int:
         """Count the sockets."""
@@ -42,12 +42,12 @@ class Farewells:
         """Take over the transport of a connection that its client has closed, and what is still to be sent on it."""
         if len(self._sockets) >= _MOST:
             self._end(next(iter(self._sockets)))
-        farewell = _Farewell(transport, engine, self._end)
+        farewell = _ClosedSocket(transport, engine, self._end)
         self._sockets[farewell] = None
         self._wheel.set(farewell, now + _SECONDS, lambda _: self._end(farewell))
         farewell.start()
 
-    def _end(self, farewell: "_Farewell") -> None:
+    def _end(self, farewell: "_ClosedSocket") -> None:
         del self._sockets[farewell]
         self._wheel.discard(farewell)
         farewell.close()
@@ -58,12 +58,12 @@ class Farewells:
             self._end(farewell)
 
 
-class _Farewell:
+class _ClosedSocket:
     """One socket, and its engine, which answers closes; a driver of the transport."""
 
     __slots__ = ("_end", "_engine", "_heard", "_transport")
 
-    def __init__(self, transport: Transport, engine: AMQPEngine, end: Callable[["_Farewell"], None]) -> None:
+    def __init__(self, transport: Transport, engine: AMQPEngine, end: Callable[["_ClosedSocket"], None]) -> None:
         self._transport = transport
         self._engine = engine
         self._end = end
@@ -76,7 +76,7 @@ class _Farewell:
         self._transport.notify_drained()
 
     def received(self, data: bytes) -> None:
-        """Answer closes; end when the client does."""
+        """ReplyCode closes; end when the client does."""
         self._heard += len(data)
         if not data or self._heard > _HEARD:
             self._end(self)

@@ -33,18 +33,18 @@ HARD_CODES = frozenset((320, 402, 501, 502, 503, 504, 505, 506, 530, 540, 541))
 """Codes that end the connection; the others end the channel (section 1.2)."""
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class ReplyCode(msgspec.Struct, frozen=True, gc=False):
     """A reply code, and what follows the code's name in the reply text."""
 
     code: int
     text: str
 
 
-class AnswerError(Refused):
+class AMQPRefusal(Refused):
     """The endpoint itself refuses, with a code of AMQP's."""
 
     def __init__(self, code: int, text: str) -> None:
-        self.answer = Answer(code, text)
+        self.answer = ReplyCode(code, text)
         super().__init__(text)
 
 
@@ -96,7 +96,7 @@ _CODES: tuple[tuple[type[Refused], int], ...] = (
 )
 
 
-def answer_to(refused: TriomqError, virtual_host: str, resource: str) -> Answer:
+def reply_code_of(refused: TriomqError, virtual_host: str, resource: str) -> ReplyCode:
     """Word a refusal.
 
     Args:
@@ -104,16 +104,16 @@ def answer_to(refused: TriomqError, virtual_host: str, resource: str) -> Answer:
         virtual_host: The name that the client knows the domain by.
         resource: ``"queue"`` or ``"exchange"``: what the method was about.
     """
-    if isinstance(refused, AnswerError):
+    if isinstance(refused, AMQPRefusal):
         return refused.answer
     code = next((code for kind, code in _CODES if isinstance(refused, kind)), 541)
     if isinstance(refused, Inequivalent):
-        return Answer(code, _inequivalent(refused, virtual_host, resource))
+        return ReplyCode(code, _inequivalent(refused, virtual_host, resource))
     if isinstance(refused, UnknownDelivery):
-        return Answer(code, f"unknown delivery tag {refused.number}")
+        return ReplyCode(code, f"unknown delivery tag {refused.number}")
     template = _TEXTS.get(type(refused))  # type: ignore[arg-type]  # an actor that has stopped has none
     detail = str(refused) if template is None else template.format(getattr(refused, "name", ""), virtual_host)
-    return Answer(code, detail)
+    return ReplyCode(code, detail)
 
 
 def _inequivalent(refused: Inequivalent, virtual_host: str, resource: str) -> str:

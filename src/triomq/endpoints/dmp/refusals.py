@@ -5,7 +5,7 @@ from triomq.endpoints.content import InvalidProperties
 from triomq.errors import AccessRefused, NotFound, Refused, TriomqError
 
 
-class Denied(Refused):
+class LeaseDenied(Refused):
     """The endpoint says no, and ends the connection; caught where events are worked off."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -22,9 +22,9 @@ _CODES: tuple[tuple[type[Refused], int], ...] = (
 )
 
 
-def denial_of(error: TriomqError) -> Denied:
+def denial_of(error: TriomqError) -> LeaseDenied:
     """Find the code for a refusal."""
-    if isinstance(error, Denied):
+    if isinstance(error, LeaseDenied):
         return error
     code = next((code for kind, code in _CODES if isinstance(error, kind)), 541)
-    return Denied(code, str(error))
+    return LeaseDenied(code, str(error))

@@ -1,0 +1,164 @@
+"""How many bytecodes and Python calls the broker spends on a chunk of publishes: figures that no neighbour disturbs.
+
+A broker runs in this process, a raw AMQP client in a thread of it. It writes each chunk at once, into a queue of length
+1 that drops its oldest, or that a consumer empties without acknowledgements. Counted is what runs inside triomq, in the
+broker's thread, with ``sys.settrace``; of several chunks the one with the fewest bytecodes is printed, so that timers
+and idle tasks do not count.
+
+    python benchmarks/bytecodes.py
+    PYTHONPATH=../before/src python benchmarks/bytecodes.py     # the same of another tree, to compare
+"""
+
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any, NamedTuple
+
+import msgspec
+import trio
+
+import triomq
+from loadgen import frames
+from loadgen.connection import CHANNEL, Address, Connection
+from triomq import AMQP, open_broker
+
+SOURCE = str(Path(triomq.__file__).parent) + "/"
+
+CHUNKS = 8
+"""Chunks that are counted, after two that warm the caches."""
+
+STILL = 0.15
+"""Seconds in which nothing more runs, after which a chunk and what follows it are done."""
+
+
+class Counts(msgspec.Struct):
+    """What has run."""
+
+    bytecodes: int = 0
+    calls: int = 0
+
+
+class Counter:
+    """Counts while it is on; traces the broker's thread."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.counts = Counts()
+
+    def trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        """Count a call of a function of triomq, and trace its bytecodes; what ``sys.settrace`` calls."""
+        if not frame.f_code.co_filename.startswith(SOURCE):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if self.on and event == "call":
+            self.counts.calls += 1
+        return self._inside
+
+    def _inside(self, frame: FrameType, event: str, argument: object) -> Any:
+        if self.on and event == "opcode":
+            self.counts.bytecodes += 1
+        return self._inside
+
+    def wait_still(self) -> None:
+        """Wait until nothing more runs."""
+        before = -1
+        while before < self.counts.bytecodes:
+            before = self.counts.bytecodes
+            time.sleep(STILL)
+
+
+class Case(NamedTuple):
+    """One kind of chunk."""
+
+    title: str
+    messages: int
+    keys: int = 1
+    confirm: bool = False
+    durable: bool = False
+    consume: bool = False
+
+
+CASES = (
+    Case("1 message", 1),
+    Case("100 alike", 100),
+    Case("100 over 50 keys", 100, keys=50),
+    Case("1 message, confirm", 1, confirm=True),
+    Case("100 alike, confirm", 100, confirm=True),
+    Case("1 message, consumed", 1, consume=True),
+    Case("100 alike, consumed", 100, consume=True),
+    Case("1 durable message, confirm", 1, confirm=True, durable=True),
+    Case("100 durable alike, confirm", 100, confirm=True, durable=True),
+    Case("100 durable over 50 keys, confirm", 100, keys=50, confirm=True, durable=True),
+)
+
+
+def length_limit(messages: int) -> bytes:
+    """Encode the arguments of a queue of so many messages."""
+    entry = frames.short_string("x-max-length") + b"I" + struct.pack(">i", messages)
+    return struct.pack(">I", len(entry)) + entry
+
+
+def drive(port: int, case: Case, counter: Counter, found: list[Counts]) -> None:
+    """Send the chunks, in a thread beside the broker."""
+    connection = Connection(Address("127.0.0.1", port))
+    names = [f"q{number}" for number in range(case.keys)]
+    for name in names:
+        if case.consume:
+            declare = frames.queue_declare(CHANNEL, name, durable=case.durable)
+        else:
+            flags = b"\x02" if case.durable else b"\x00"
+            arguments = b"\0\0" + frames.short_string(name) + flags + length_limit(1)
+            declare = frames.method(CHANNEL, 50, 10, arguments)
+        connection.call(declare, frames.QUEUE_DECLARE_OK)
+    if case.confirm:
+        connection.call(frames.confirm_select(CHANNEL), frames.CONFIRM_SELECT_OK)
+    if case.consume:
+        connection.call(frames.basic_consume(CHANNEL, names[0], "c", no_ack=True), frames.BASIC_CONSUME_OK)
+    chunk = b"".join(
+        frames.publish(
+            CHANNEL,
+            "",
+            names[number % case.keys],
+            b"x" * 100,
+            frame_max=connection.frame_max,
+            persistent=case.durable,
+        )
+        for number in range(case.messages)
+    )
+    for number in range(CHUNKS + 2):
+        counter.counts = Counts()
+        counter.on = number >= 2
+        connection.socket.sendall(chunk)
+        counter.wait_still()
+        counter.on = False
+        found.append(counter.counts)
+    connection.close()
+
+
+async def measure(case: Case, counter: Counter, data_dir: str | None) -> Counts:
+    """Count what one kind of chunk takes."""
+    found: list[Counts] = []
+    async with open_broker(data_dir=data_dir) as broker:
+        listening = await broker.listen(AMQP(port=0))
+        await trio.to_thread.run_sync(drive, listening.port, case, counter, found)
+    return min(found[2:], key=lambda counts: counts.bytecodes)
+
+
+def main() -> None:
+    """Measure and print."""
+    counter = Counter()
+    threading.settrace(None)
+    sys.settrace(counter.trace)
+    print(f"{'per chunk':40}{'bytecodes':>12}{'calls':>8}")
+    for case in CASES:
+        with TemporaryDirectory() as directory:
+            counts = trio.run(measure, case, counter, directory if case.durable else None)
+        print(f"{case.title:40}{counts.bytecodes:12,}{counts.calls:8,}")
+
+
+if __name__ == "__main__":
+    main()
