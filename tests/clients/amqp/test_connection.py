@@ -177,7 +177,7 @@ async def test_reply_without_a_request_ends_the_connection() -> None:
 
     with open_peer(confused) as url:
         async with open_amqp(url) as connection, connection.open_channel() as channel:
-            with pytest.raises(RemoteProtocolError, match="BasicRecoverOk where nobody asked"):
+            with pytest.raises(RemoteProtocolError, match="BasicRecoverOk without a request"):
                 await channel.purge("q")
 
 
