@@ -37,7 +37,7 @@ Rules:
 - Nothing here recurses, neither reading nor writing. 128 KiB of a peer's octets nest 20,000 tables, and a recursive
   reader would end in ``RecursionError`` far before that. A list of the containers that are open takes its place. Where
   deep nesting has no use, in the arguments of methods, the caller sets a limit.
-- Octets of a peer are a table or raise ``RemoteProtocolError``; a table takes exactly the octets that its length claims.
+- Octets of a peer are a table or raise ``RemoteProtocolError``; a table takes exactly the octets that its length has.
   A value of our own that cannot be written raises ``LocalProtocolError``.
 - Names need not be UTF-8: they are decoded with ``surrogateescape``, and leave as they came. String values that are not
   UTF-8 become ``bytes``, since they are for programs, which would fail over surrogates.
