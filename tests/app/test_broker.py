@@ -27,7 +27,7 @@ async def test_error_in_the_block_comes_out_bare(endpoints: tuple[AMQP, ...]) ->
     assert error.value.args == ("mine",)
 
 
-async def test_cancelled_block_is_cancelled_and_no_error(autojump_clock: trio.testing.MockClock) -> None:
+async def test_block_that_is_cancelled_raises_no_error(autojump_clock: trio.testing.MockClock) -> None:
     with trio.move_on_after(1) as scope:
         async with open_broker() as broker:
             await broker.declare_queue("q")
@@ -64,7 +64,7 @@ async def test_sinks_that_amqp_knows_are_there(broker: Broker) -> None:
     }
 
 
-async def test_tree_shows_who_lives_here(broker: Broker, queue: QueueHandle) -> None:
+async def test_tree_shows_the_actors_of_a_broker(broker: Broker, queue: QueueHandle) -> None:
     paths = [node.path for node in broker.system.tree().walk()]
     assert {"/broker", "/broker/domains/default", "/broker/domains/default/queue.q", "/broker/endpoints"} <= set(paths)
 

@@ -92,7 +92,7 @@ async def test_error_in_the_block_loses_nothing_that_was_awaited(tmp_path: Path)
         assert await bodies(broker) == [b"x"]
 
 
-async def test_copy_has_what_was_awaited_and_another_broker_can_use_it(tmp_path: Path) -> None:
+async def test_copy_has_all_awaited_messages_and_another_broker_can_use_it(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as broker:
         await broker.declare_queue("q")
         await broker.publish("", "q", b"before")
@@ -210,7 +210,7 @@ async def test_messages_that_are_damaged_on_disk_are_set_aside_and_the_rest_goes
         assert await bodies(broker, "well") == [b"x"]
 
 
-async def test_browse_shows_and_discard_forgets_what_is_only_on_disk(tmp_path: Path) -> None:
+async def test_browse_and_discard_reach_messages_that_are_only_on_disk(tmp_path: Path) -> None:
     expected = {b"%04d" % number + bytes(1000) for number in range(500)}
     async with open_broker(data_dir=tmp_path, queue_memory=64 * 1024, store_host="thread") as broker:
         queue = await broker.declare_queue("q")

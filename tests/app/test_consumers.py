@@ -26,6 +26,6 @@ async def test_consumer_whose_supervisor_was_restarted_is_stopped_already(broker
     assert (await broker.consumers.start(lambda: Subscriber(Inbox()))).state == "running"
 
 
-async def test_turn_gives_what_was_done_in_it(broker: Broker) -> None:
+async def test_turn_returns_the_result_of_its_function(broker: Broker) -> None:
     assert broker.consumers.turn(lambda: broker.system.turn.phase) > 0
     assert broker.system.turn.phase == 0

@@ -9,7 +9,7 @@ from triomq.app import Broker, QueueHandle
 from triomq.core import InExclusiveUse, NoSuchQueue, QueueStopped
 
 
-async def test_feed_gives_what_is_there_and_what_comes(
+async def test_feed_yields_messages_that_are_there_and_that_come(
     broker: Broker, queue: QueueHandle, nursery: trio.Nursery
 ) -> None:
     await fill(broker, b"1", b"2")
@@ -27,7 +27,7 @@ async def test_feed_gives_what_is_there_and_what_comes(
     assert (statistics.ready, statistics.unsettled, statistics.feeds) == (0, 0, 0)
 
 
-async def test_window_holds_back_what_is_too_much(broker: Broker, queue: QueueHandle) -> None:
+async def test_window_limits_unsettled_deliveries(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, *[b"x"] * 5)
     async with queue.open_feed(prefetch=2) as feed:
         first = await anext(feed)
@@ -53,7 +53,7 @@ async def test_feed_without_a_window_gets_everything_at_once(broker: Broker, que
     assert (await queue.statistics()).ready == 0
 
 
-async def test_leaving_requeues_what_is_unsettled_and_marks_only_what_was_seen(
+async def test_feed_that_is_left_requeues_unsettled_messages_and_marks_those_that_were_seen(
     broker: Broker, queue: QueueHandle
 ) -> None:
     await fill(broker, b"1", b"2", b"3", b"4")

@@ -34,7 +34,7 @@ async def test_get_takes_one_message_or_none(broker: Broker, queue: QueueHandle)
     assert (await queue.statistics()).ready == 1
 
 
-async def test_queue_counts_what_is_in_it(broker: Broker, queue: QueueHandle) -> None:
+async def test_queue_counts_its_messages(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"12", b"345", b"6")
     await queue.get()
     statistics = await queue.statistics()
@@ -42,14 +42,14 @@ async def test_queue_counts_what_is_in_it(broker: Broker, queue: QueueHandle) ->
     assert (statistics.published, statistics.delivered, statistics.dropped) == (3, 1, 0)
 
 
-async def test_purge_forgets_what_is_ready(broker: Broker, queue: QueueHandle) -> None:
+async def test_purge_discards_ready_messages(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1", b"2", b"3")
     await queue.get()
     assert await queue.purge() == 2
     assert await queue.purge() == 0
 
 
-async def test_queue_in_use_or_not_empty_is_kept_if_asked(broker: Broker, queue: QueueHandle) -> None:
+async def test_queue_in_use_or_not_empty_is_not_deleted_if_asked(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1")
     with pytest.raises(QueueNotEmpty):
         await queue.delete(if_empty=True)
@@ -121,7 +121,7 @@ async def test_binding_needs_both_ends(broker: Broker, queue: QueueHandle) -> No
         await broker.sink("amq.fanout").bind(queue)
 
 
-async def test_sink_in_use_is_kept_if_asked(broker: Broker, queue: QueueHandle) -> None:
+async def test_sink_in_use_is_not_deleted_if_asked(broker: Broker, queue: QueueHandle) -> None:
     sink = await broker.declare_sink("s")
     await sink.bind(queue, "k")
     with pytest.raises(SinkInUse):
@@ -185,7 +185,7 @@ async def test_feed_of_higher_priority_gets_messages_first(broker: Broker, queue
         assert (await anext(low)).body == b"3"
 
 
-async def test_feed_may_want_nothing_of_what_this_program_publishes(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_with_no_local_gets_no_messages_of_this_program(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed(no_local=True) as strict:
         await fill(broker, b"1")
         with trio.move_on_after(1) as waited:

@@ -101,7 +101,7 @@ def test_traceback_is_one_more_field() -> None:
 
 
 @pytest.mark.usefixtures("_as_before")
-def test_setting_up_again_replaces_what_was_there() -> None:
+def test_logging_that_is_set_up_again_replaces_the_first() -> None:
     first, second = io.StringIO(), io.StringIO()
     set_up_logging(Log("info", "text"), first)
     logging.getLogger("triomq.test").info("one")

@@ -67,7 +67,7 @@ def test_control_group_without_a_limit_has_all(limits: Limits) -> None:
     assert memory_mark(1) == whole
 
 
-def test_process_gives_back_what_it_has_freed(limits: Limits) -> None:
+def test_process_returns_free_memory(limits: Limits) -> None:
     process = own_process()
     assert process is not None
     assert process.limit == machine_memory()
@@ -89,6 +89,6 @@ def test_memory_of_this_process_is_known_on_linux() -> None:
         assert resident() > before + len(ballast) // 2
 
 
-def test_elsewhere_it_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_this_process_is_unknown_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
     assert resident_memory() is None

@@ -265,7 +265,9 @@ async def test_closed_broker_raises_that_it_is_closed(
         await call(broker, queue, sink)
 
 
-async def test_thread_is_told_of_open_blocking_broker_and_breaks_nothing(broker: Broker, queue: QueueHandle) -> None:
+async def test_error_in_a_thread_names_open_blocking_broker_and_nothing_is_broken(
+    broker: Broker, queue: QueueHandle
+) -> None:
     await fill(broker, b"1")
     delivery = await queue.get()
     assert delivery is not None

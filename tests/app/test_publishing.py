@@ -180,7 +180,7 @@ class interrupt_at:  # noqa: N801  reads as a sentence where it is used
         return self._trace if self.left >= 0 else None
 
 
-async def test_message_says_what_the_core_has_to_know_of_it(broker: Broker) -> None:
+async def test_head_of_a_message_has_the_fields_that_the_core_needs(broker: Broker) -> None:
     queue = await broker.declare_queue("q", max_priority=9)
     await broker.publish("", "q", b"low", Properties(priority=1))
     await broker.publish("", "q", b"high", Properties(priority=5))
@@ -190,7 +190,7 @@ async def test_message_says_what_the_core_has_to_know_of_it(broker: Broker) -> N
     assert (await queue.statistics()).expired == 1
 
 
-async def test_message_may_be_put_off(broker: Broker, queue: QueueHandle) -> None:
+async def test_message_may_be_delayed(broker: Broker, queue: QueueHandle) -> None:
     await broker.publish("", "q", b"later", delay=60)
     broker.publish_nowait("", "q", b"sooner", delay=30)
     assert (await queue.statistics()).ready == 0
@@ -334,7 +334,7 @@ async def test_queue_that_is_deleted_is_waited_for_no_more(
     await narrow.delete()
 
 
-async def test_crash_of_the_queue_is_waited_out(broker: Broker, narrow: QueueHandle, nursery: trio.Nursery) -> None:
+async def test_crash_of_the_queue_delays_a_publish(broker: Broker, narrow: QueueHandle, nursery: trio.Nursery) -> None:
     await fill(broker, b"1")
     nursery.start_soon(fill, broker, b"2")
     await trio.testing.wait_all_tasks_blocked()

@@ -29,7 +29,7 @@ def test_struct_is_a_table_with_known_keys() -> None:
     assert shape.fields(None) == {"name": str, "loud": bool}
 
 
-def test_union_of_structs_is_told_apart_by_their_tag() -> None:
+def test_union_of_structs_is_decided_by_their_tag() -> None:
     shape = shape_of(Cat | Dog)
     assert shape == StructShape({"cat": Cat, "dog": Dog}, "type")
     assert isinstance(shape, StructShape)

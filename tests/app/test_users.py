@@ -15,7 +15,7 @@ from triomq.security.verifiers import LEAST_ITERATIONS
 VERIFIER = str(make_verifier(b"secret", iterations=LEAST_ITERATIONS))
 
 
-def test_password_alone_is_one_who_may_everything() -> None:
+def test_password_alone_makes_an_administrator() -> None:
     (by_text,), (by_record,) = records_of({"ada": "secret"}), records_of({"ada": User("secret")})
     assert by_text == by_record
     assert by_record.permissions == {"*": ALL}

@@ -61,7 +61,7 @@ def test_data_that_fits_becomes_a_struct() -> None:
         ({"users": {"a b": {}}}, 'users."a b": a person needs a password'),
     ],
 )
-def test_trouble_says_where_what_was_found_and_what_is_allowed(data: object, text: str) -> None:
+def test_mistake_is_reported_with_place_value_and_what_is_allowed(data: object, text: str) -> None:
     assert troubles(data) == [f"house.toml: {text}"]
 
 
@@ -72,7 +72,7 @@ def test_mistakes_are_all_reported_at_once() -> None:
     ]
 
 
-def test_trouble_names_whoever_said_it() -> None:
+def test_mistake_is_reported_with_its_source() -> None:
     assert troubles({"mood": "ugly"}) == ["HOUSE_MOOD: mood: found 'ugly', allowed are 'good', 'bad'"]
 
 

@@ -155,7 +155,7 @@ def test_queue_that_is_not_there_is_one(command: Command) -> None:
         assert done.stderr == "triomq: 404 NOT_FOUND - no queue 'nope' in vhost '/'\n"
 
 
-def test_reader_that_goes_away_ends_it_silently_and_keeps_what_was_not_read(
+def test_reader_that_ends_early_ends_get_silently_and_leaves_the_rest(
     url: str, connection: BlockingConnection, queue: str
 ) -> None:
     fill(connection, queue, *(b"x" * 1000 for _ in range(300)))

@@ -47,7 +47,7 @@ def test_errors_name_the_property(properties: list[str], headers: list[str], tex
     assert text in str(caught.value)
 
 
-def test_shown_properties_are_what_json_can_say() -> None:
+def test_shown_properties_can_be_written_as_json() -> None:
     encoded = encode_properties(
         BasicProperties(
             type="t\udcff",

@@ -40,7 +40,7 @@ def change(data: Path, statement: str) -> None:
         connection.execute(statement)
 
 
-def test_check_shows_what_each_queue_has(data: Path) -> None:
+def test_check_lists_the_queues(data: Path) -> None:
     done = run("store", "check", "--data", str(data))
     assert (done.returncode, done.stderr) == (0, "")
     heading, row, summary = done.stdout.splitlines()
@@ -49,7 +49,7 @@ def test_check_shows_what_each_queue_has(data: Path) -> None:
     assert summary == "format 2, 1 queue, 3 messages"
 
 
-def test_check_says_what_is_missing_and_ends_with_1(data: Path) -> None:
+def test_check_counts_missing_messages_and_ends_with_1(data: Path) -> None:
     change(data, "DELETE FROM segment WHERE first = 1")
     done = run("store", "check", "--data", str(data))
     assert done.returncode == 1
@@ -77,7 +77,7 @@ def test_directory_that_a_broker_uses_is_left_alone(data: Path, command: str) ->
     assert second == "triomq: while a broker uses it, `triomq store backup` makes a copy, which can be checked"
 
 
-def test_compact_says_what_it_gave_back(data: Path) -> None:
+def test_compact_prints_the_sizes_before_and_after(data: Path) -> None:
     done = run("store", "compact", "--data", str(data))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(" now\n")
@@ -113,7 +113,7 @@ def test_copy_made_while_a_broker_works_is_used_by_another_broker(tmp_path: Path
         end(process)
 
 
-def test_copy_is_made_of_what_a_killed_broker_left(tmp_path: Path) -> None:
+def test_backup_copies_the_store_of_a_killed_broker(tmp_path: Path) -> None:
     """Its last batches are still in the log alone."""
     data = tmp_path / "data"
     with broker(data) as (process, url), watched(holder(data)) as store, open_blocking(url) as connection:

@@ -280,7 +280,7 @@ def test_screen_has_no_more_lines_than_the_terminal(url: str, connection: Blocki
     assert screen.end() == 0
 
 
-def test_ctrl_c_ends_it_too(url: str) -> None:
+def test_ctrl_c_ends_top(url: str) -> None:
     screen = Screen(url)
     screen.read_until(b"each second 0 in")
     screen.process.send_signal(signal.SIGINT)

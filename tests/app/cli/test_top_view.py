@@ -42,7 +42,7 @@ def test_queues_have_rates_once_they_were_seen_twice() -> None:
     assert screen(sample)[4].split()[6:9] == ["–", "–", "–"]
 
 
-def test_tree_is_set_in_and_says_what_it_hides() -> None:
+def test_tree_is_indented_and_counts_hidden_children() -> None:
     actors = (
         make_actor("/", children=1),
         make_actor("/broker", children=12),
@@ -101,6 +101,6 @@ def test_view_without_a_limit_of_lines_shows_all() -> None:
     ("seconds", "said"),
     [(0.9, "0 s"), (61, "1 min 1 s"), (3600 * 25, "1 d 1 h"), (3600 * 2 + 60, "2 h 1 min")],
 )
-def test_times_are_said_in_their_two_largest_units(seconds: float, said: str) -> None:
+def test_times_have_their_two_largest_units(seconds: float, said: str) -> None:
     sample = make_sample(connections=(ConnectionRecord("peer", "u", "/", 1, 0, seconds),))
     assert any(f" {said} " in line for line in screen(sample))
