@@ -53,17 +53,6 @@ async def test_error_that_supervision_cannot_absorb_comes_out_of_the_block_bare(
     assert "/broker crashed: too many restarts, it is stopped" in caplog.text
 
 
-async def test_sinks_that_amqp_knows_are_there(broker: Broker) -> None:
-    kinds = {name: sink.options.kind.value for name, sink in broker.directory.sinks.items()}
-    assert kinds == {
-        "amq.direct": "direct",
-        "amq.fanout": "fanout",
-        "amq.topic": "topic",
-        "amq.headers": "headers",
-        "amq.match": "headers",
-    }
-
-
 async def test_tree_shows_the_actors_of_a_broker(broker: Broker, queue: QueueHandle) -> None:
     paths = [node.path for node in broker.system.tree().walk()]
     assert {"/broker", "/broker/domains/default", "/broker/domains/default/queue.q", "/broker/endpoints"} <= set(paths)
@@ -80,13 +69,6 @@ async def test_declare_may_be_repeated_but_not_differ(broker: Broker) -> None:
     await broker.declare_sink("s", "topic", auto_delete=True)
     with pytest.raises(Inequivalent, match="auto_delete"):
         await broker.declare_sink("s", "topic")
-
-
-async def test_kinds_and_overflows_have_names(broker: Broker) -> None:
-    with pytest.raises(ValueError, match="kind is 'ring', allowed are 'direct', 'fanout'"):
-        await broker.declare_sink("s", "ring")
-    with pytest.raises(ValueError, match="overflow is 'explode', allowed are 'drop-head'"):
-        await broker.declare_queue("q", overflow="explode")
 
 
 async def test_handles_are_those_of_existing_queues_and_sinks(broker: Broker, queue: QueueHandle) -> None:

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 import pytest
-import trio
 
 from app.conftest import bodies, fill
 from triomq.app import Broker, QueueHandle
@@ -40,24 +39,6 @@ async def test_block_that_ends_accepts(broker: Broker, queue: QueueHandle) -> No
         assert (await queue.statistics()).unsettled == 1
     statistics = await queue.statistics()
     assert (statistics.ready, statistics.unsettled) == (0, 0)
-
-
-async def test_block_that_fails_requeues_and_lets_the_error_out(broker: Broker, queue: QueueHandle) -> None:
-    await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
-    with pytest.raises(KeyError), delivery:
-        raise KeyError
-    assert await bodies(queue, 1) == [(b"x", True)]
-
-
-async def test_block_that_is_cancelled_requeues(broker: Broker, queue: QueueHandle) -> None:
-    await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
-    with trio.move_on_after(1), delivery:
-        await trio.sleep_forever()
-    assert await bodies(queue, 1) == [(b"x", True)]
 
 
 async def test_delivery_is_settled_once(broker: Broker, queue: QueueHandle) -> None:

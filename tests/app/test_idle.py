@@ -86,9 +86,7 @@ async def test_queue_that_is_being_restarted_is_waited_for(broker: Broker, queue
             delivery.accept()
 
 
-async def test_crash_of_the_queue_delays_a_publisher_that_waits(
-    broker: Broker, queue: QueueHandle, nursery: trio.Nursery
-) -> None:
+async def test_wait_idle_goes_on_after_a_crash(broker: Broker, queue: QueueHandle, nursery: trio.Nursery) -> None:
     await fill(broker, b"1")
     async with queue.open_feed() as feed:
         await anext(feed)

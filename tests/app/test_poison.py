@@ -63,6 +63,7 @@ async def test_cancelled_block_puts_back_at_once(broker: Broker, queue: QueueHan
         scope.cancel()
         await trio.sleep_forever()
     assert (await queue.statistics()).ready == 1
+    assert await bodies(queue, 1) == [(b"x", True)]
 
 
 async def test_group_with_a_cancellation_in_it_puts_back_at_once(broker: Broker, queue: QueueHandle) -> None:
