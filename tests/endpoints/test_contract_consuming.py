@@ -15,7 +15,7 @@ from endpoints.conftest import crash
 from endpoints.contract import CONSUMERS, Consuming
 from triomq.app import Broker, User, open_broker
 from triomq.core import DeleteQueue, QueueStatistics
-from triomq.endpoints import AMQP
+from triomq.endpoints import AMQP, Client
 from triomq.security import ALL, Permission, UserLimits
 
 pytestmark = [pytest.mark.parametrize("kind", CONSUMERS), pytest.mark.usefixtures("virtual_time")]
@@ -144,6 +144,15 @@ async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_no_other_u
         nursery.cancel_scope.cancel()
 
 
+async def test_consumer_that_reads_gets_a_backlog_of_any_size(kind: str) -> None:
+    if kind == "program":
+        pytest.skip("it has a prefetch of its own")
+    async with opened(kind) as (broker, party):
+        await publish(broker, *[bytes(50_000)] * 100)
+        await trio.sleep(5)
+        assert len(party.got) == 100
+
+
 async def test_drain_ends_in_time_with_a_consumer_that_reads(kind: str) -> None:
     async with opened(kind) as (broker, party):
         await publish(broker, b"x")
@@ -204,6 +213,31 @@ async def test_client_above_its_users_limit_is_refused(kind: str) -> None:
 
 
 # Ends
+
+
+async def test_crash_of_a_client_puts_back_what_it_has_and_ends_no_other(kind: str) -> None:
+    skip_without_users(kind)
+
+    def fail() -> None:
+        raise RuntimeError("the client's code has a bug")
+
+    async with opened(kind) as (broker, party), trio.open_nursery() as nursery:
+        endpoint = party.own_endpoint
+        crashing = list(endpoint.children.values())
+        other = CONSUMERS[kind](broker, nursery)
+        await other.open("r")
+        await publish(broker, b"x")
+        for ref in crashing:
+            assert isinstance(ref.actor, Client)
+            ref.actor.ref.run_in_turn(fail)
+        await trio.sleep(5)
+        assert party.ended
+        if party.settles:
+            await require_returned(broker, b"x")
+        await broker.publish("", "r", b"for the other one")
+        await settled()
+        assert (other.got, endpoint.ref.epoch) == ([b"for the other one"], 1)
+        nursery.cancel_scope.cancel()
 
 
 async def test_crash_of_the_endpoint_puts_back_what_its_clients_have(kind: str) -> None:

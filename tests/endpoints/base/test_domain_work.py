@@ -120,8 +120,11 @@ async def test_clients_of_one_session_live_in_it_until_the_last_has_left(broker:
     first, second = client_of(broker, "ada"), client_of(broker)
     second.join(first.session, first.directory, "of the first")
     first.ask(first.domain, DeclareQueue("q", QueueOptions(durable=False, exclusive=True), first.session))
+    await broker.declare_queue("shared", durable=False)
+    in_turn(first, first.subscribe, "shared")
     first.leave()
     assert "q" in broker.directory.queues
+    assert (await broker.queue("shared").statistics()).feeds == 0
     second.leave()
     await trio.testing.wait_all_tasks_blocked()
     assert "q" not in broker.directory.queues
