@@ -17,7 +17,7 @@ from endpoints.contract import Consuming
 from endpoints.parties import CONSUMERS
 from triomq.app import Broker, User, open_broker
 from triomq.core import DeleteQueue, QueueStatistics
-from triomq.endpoints import AMQP
+from triomq.endpoints import AMQP, Client
 from triomq.security import ALL, Permission, UserLimits
 
 pytestmark = [pytest.mark.parametrize("kind", CONSUMERS), pytest.mark.usefixtures("time_of_kind")]
@@ -83,7 +83,7 @@ async def test_messages_come_once_and_in_order(kind: str) -> None:
         assert party.got == (bodies[:100] if kind == "program" else bodies)  # it has a prefetch of its own
 
 
-async def test_user_who_may_not_consume_gets_nothing_and_is_told(kind: str) -> None:
+async def test_user_without_the_right_to_consume_gets_nothing_and_is_refused(kind: str) -> None:
     skip_without_users(kind)
     async with opened(kind, user="writer") as (_, party):
         await publish(party, b"x")
@@ -102,7 +102,7 @@ async def test_removed_user_is_put_out_and_what_it_has_goes_back(kind: str) -> N
             await require_returned(broker, b"x")
 
 
-async def test_what_a_consumer_that_goes_away_has_not_settled_goes_back(kind: str) -> None:
+async def test_messages_of_a_consumer_that_hangs_up_go_back(kind: str) -> None:
     async with opened(kind) as (broker, party):
         await publish(party, b"1", b"2")
         assert party.got == [b"1", b"2"]
@@ -113,7 +113,7 @@ async def test_what_a_consumer_that_goes_away_has_not_settled_goes_back(kind: st
             await require_returned(broker, b"1", b"2")
 
 
-async def test_consumer_hears_that_its_queue_is_deleted(kind: str) -> None:
+async def test_consumer_learns_that_its_queue_is_deleted(kind: str) -> None:
     async with opened(kind) as (broker, party):
         await publish(party, b"x")
         owner = broker.directory.queues["q"].owner
@@ -122,7 +122,7 @@ async def test_consumer_hears_that_its_queue_is_deleted(kind: str) -> None:
         assert party.cancelled or party.ended
 
 
-async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_hears_of_it(kind: str) -> None:
+async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_learns_of_it(kind: str) -> None:
     async with opened(kind) as (broker, party):
         await publish(party, b"x")
         crash(broker, "q")
@@ -135,7 +135,7 @@ async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_hears_
             assert state(broker).ready == (1 if party.settles else 0)
 
 
-async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_nobody_up(kind: str) -> None:
+async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_no_other_up(kind: str) -> None:
     async with opened(kind) as (broker, slow), trio.open_nursery() as nursery:
         other = CONSUMERS[kind](broker, nursery)
         await other.open("r")
@@ -149,6 +149,15 @@ async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_nobody_up(
         await other.settled()
         assert other.got == [b"for the other one"]
         nursery.cancel_scope.cancel()
+
+
+async def test_consumer_that_reads_gets_a_backlog_of_any_size(kind: str) -> None:
+    if kind == "program":
+        pytest.skip("it has a prefetch of its own")
+    async with opened(kind) as (broker, party):
+        await publish(broker, *[bytes(50_000)] * 100)
+        await trio.sleep(5)
+        assert len(party.got) == 100
 
 
 async def test_drain_ends_in_time_with_a_consumer_that_reads(kind: str) -> None:
@@ -211,6 +220,31 @@ async def test_client_above_its_users_limit_is_refused(kind: str) -> None:
 
 
 # Ends
+
+
+async def test_crash_of_a_client_puts_back_what_it_has_and_ends_no_other(kind: str) -> None:
+    skip_without_users(kind)
+
+    def fail() -> None:
+        raise RuntimeError("the client's code has a bug")
+
+    async with opened(kind) as (broker, party), trio.open_nursery() as nursery:
+        endpoint = party.own_endpoint
+        crashing = list(endpoint.children.values())
+        other = CONSUMERS[kind](broker, nursery)
+        await other.open("r")
+        await publish(party, b"x")
+        for ref in crashing:
+            assert isinstance(ref.actor, Client)
+            ref.actor.ref.run_in_turn(fail)
+        await party.passes(5)
+        assert party.ended
+        if party.settles:
+            await require_returned(broker, b"x")
+        await broker.publish("", "r", b"for the other one")
+        await other.settled()
+        assert (other.got, endpoint.ref.epoch) == ([b"for the other one"], 1)
+        nursery.cancel_scope.cancel()
 
 
 async def test_crash_of_the_endpoint_puts_back_what_its_clients_have(kind: str) -> None:

@@ -107,7 +107,7 @@ async def test_unknown_user_gets_nowhere(kind: str, tmp_path: Path) -> None:
             await PUBLISHERS[kind](broker, known.nursery, "nobody").open()
 
 
-async def test_user_who_may_not_publish_places_nothing_and_is_told(kind: str, tmp_path: Path) -> None:
+async def test_user_without_the_right_to_publish_places_nothing_and_is_refused(kind: str, tmp_path: Path) -> None:
     skip_without_users(kind)
     async with opened(kind, tmp_path, user="reader") as (broker, party):
         if not party.ended:
@@ -131,9 +131,7 @@ async def test_removed_user_is_put_out(kind: str, tmp_path: Path) -> None:
 # Pressure
 
 
-async def test_nothing_is_taken_during_an_alarm_and_what_waits_is_taken_once_afterwards(
-    kind: str, tmp_path: Path
-) -> None:
+async def test_messages_wait_for_the_end_of_an_alarm_and_are_taken_once_afterwards(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as (broker, party):
         await broker.declare_queue("full", durable=False)
         await broker.publish("", "full", bytes(20_000))
@@ -146,7 +144,7 @@ async def test_nothing_is_taken_during_an_alarm_and_what_waits_is_taken_once_aft
         await require_honest(party, 3, await placed(broker))
 
 
-async def test_nothing_persistent_is_taken_while_the_disk_is_full(kind: str, tmp_path: Path) -> None:
+async def test_persistent_messages_are_not_taken_while_the_disk_is_full(kind: str, tmp_path: Path) -> None:
     skip_without_persistence(kind)
     async with opened(kind, tmp_path) as (broker, party):
         with unwritable(broker):
@@ -189,7 +187,7 @@ async def test_publishers_wait_for_a_store_that_is_behind(kind: str, tmp_path: P
         assert party.refused == 0
 
 
-async def test_message_is_said_to_be_taken_when_it_is_on_disk_and_not_before(kind: str, tmp_path: Path) -> None:
+async def test_message_is_confirmed_when_it_is_on_disk_and_not_before(kind: str, tmp_path: Path) -> None:
     if not PUBLISHERS[kind].answers:
         pytest.skip("it is told nothing")
     async with opened(kind, tmp_path, store_host="process") as (broker, party):

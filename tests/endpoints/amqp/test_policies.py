@@ -34,7 +34,7 @@ def test_every_setting_is_read_and_written() -> None:
     assert policy_definition(options) == WHOLE
 
 
-def test_what_is_about_nodes_and_disks_is_passed_over() -> None:
+def test_settings_about_nodes_and_disks_are_passed_over() -> None:
     assert read_policy("p", "", {"ha-mode": "all", "queue-mode": "lazy"}).options == PolicyOptions()
     assert policy_definition(PolicyOptions()) == {}
 
@@ -58,7 +58,7 @@ def test_what_is_about_nodes_and_disks_is_passed_over() -> None:
         ({"apply_to": "sinks"}, "apply_to: found 'sinks', allowed are 'queues', 'exchanges', 'all'"),
     ],
 )
-def test_what_is_wrong_says_where(changes: dict[str, object], text: str) -> None:
+def test_mistake_is_shown_with_its_place(changes: dict[str, object], text: str) -> None:
     said: dict[str, object] = {"name": "p", "pattern": "a", "definition": {"max-length": 1}, **changes}
     with pytest.raises(ConfigError) as refused:
         read_policy(**said)  # type: ignore[arg-type]

@@ -120,8 +120,11 @@ async def test_clients_of_one_session_live_in_it_until_the_last_has_left(broker:
     first, second = client_of(broker, "ada"), client_of(broker)
     second.join(first.session, first.directory, "of the first")
     first.ask(first.domain, DeclareQueue("q", QueueOptions(durable=False, exclusive=True), first.session))
+    await broker.declare_queue("shared", durable=False)
+    in_turn(first, first.subscribe, "shared")
     first.leave()
     assert "q" in broker.directory.queues
+    assert (await broker.queue("shared").statistics()).feeds == 0
     second.leave()
     await trio.testing.wait_all_tasks_blocked()
     assert "q" not in broker.directory.queues
@@ -220,7 +223,7 @@ async def test_publish_needs_the_right_to_write(broker: Broker) -> None:
         in_turn(client, client.publish, "", "q", b"x")
 
 
-async def test_result_of_a_message_is_told_once(broker: Broker) -> None:
+async def test_result_of_a_message_comes_once(broker: Broker) -> None:
     await broker.declare_queue("q", durable=False, max_length=1, overflow="reject-publish")
     client, results = client_of(broker, "ada"), []
     for _ in range(2):
@@ -229,7 +232,7 @@ async def test_result_of_a_message_is_told_once(broker: Broker) -> None:
     assert results == [True, False]
 
 
-async def test_error_where_a_result_is_told_ends_the_client_and_not_the_queue(broker: Broker) -> None:
+async def test_error_where_a_result_comes_ends_the_client_and_not_the_queue(broker: Broker) -> None:
     await broker.declare_queue("q", durable=False)
     client = client_of(broker, "ada")
 
@@ -294,7 +297,7 @@ async def test_subscription_that_is_closed_gets_nothing_more_and_leaves_what_is_
     assert (found.ready, found.unsettled) == (1, 1)
 
 
-async def test_client_is_told_that_a_queue_of_its_is_gone(broker: Broker) -> None:
+async def test_client_learns_that_a_queue_of_its_is_gone(broker: Broker) -> None:
     queue = await broker.declare_queue("q", durable=False)
     client = client_of(broker, "ada")
     in_turn(client, client.subscribe, "q")

@@ -166,8 +166,9 @@ class StreamClient(Client):
         if self._left:
             return
         self._receive(data)
+        unfinished = self._engine.unfinished or self._unfinished  # what begins, begins here; work can only end it
         self.work_off()
-        if self._engine.unfinished or self._unfinished:
+        if unfinished:
             self._note_unfinished()
         if len(data) > _TELLING:
             self._choose_appetite(len(data))
