@@ -30,20 +30,21 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar, TypeVarTuple, cas
 import msgspec
 import trio
 
-from triomq.actors import Message, Turn
+from triomq.actors import Message
 from triomq.core import (
     Batch,
     Deliver,
     Directory,
     FeedClosed,
     Publisher,
+    Restarting,
     Session,
     Subscription,
 )
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.domain_work import DomainWork
 from triomq.endpoints.base.overriding import check_overriding
-from triomq.errors import AccessRefused, NotFound, Refused
+from triomq.errors import AccessRefused, ActorStopped, NotFound, Refused
 from triomq.security import Access
 
 if TYPE_CHECKING:
@@ -110,10 +111,6 @@ class Client(DomainWork):
     until: float = inf
     """When its user's time is over, on Trio's clock."""
 
-    ending: str = ""
-    """Why it ends, once it does."""
-
-    _turn: Turn
     _left = False
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -306,6 +303,18 @@ class Client(DomainWork):
             await function(*args)
         except Exception as error:  # whatever a protocol's task raises is to end its own client alone
             self.ref.run_in_turn(_raise, error)
+
+    @final
+    def when_restarted(self, restarting: Restarting, callback: Callable[[], object]) -> None:
+        """Call something, in a turn of this client's, when an actor that was asked can answer, or has been given up."""
+        self.start_task(self._wait_over, restarting, callback)
+
+    async def _wait_over(self, restarting: Restarting, callback: Callable[[], object]) -> None:
+        try:
+            await restarting.wait_over()
+        except ActorStopped:
+            pass  # the next try raises it
+        self.ref.run_in_turn(callback)
 
     # Logging
 

@@ -41,6 +41,7 @@ class Listener(Protocol):
 
     def renew_certificates(self, context: ssl.SSLContext) -> None:
         """Show other certificates from now on, where it speaks TLS."""
+        return
 
     def close(self) -> None:
         """Close everything at once; the last call, also after a crash of the endpoint, or when it could not start."""

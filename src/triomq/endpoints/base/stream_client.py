@@ -166,8 +166,9 @@ class StreamClient(Client):
         if self._left:
             return
         self._receive(data)
+        unfinished = self._engine.unfinished or self._unfinished  # what begins, begins here; work can only end it
         self.work_off()
-        if self._engine.unfinished or self._unfinished:
+        if unfinished:
             self._note_unfinished()
         if len(data) > _TELLING:
             self._choose_appetite(len(data))
@@ -198,7 +199,7 @@ class StreamClient(Client):
             except Restarting as restarting:
                 events.appendleft(event)
                 self.gates.close(_RESTART)
-                self.start_task(self._wait_over, restarting)
+                self.when_restarted(restarting, partial(self.go_on, _RESTART))
                 break
             except PublishingPaused as paused:
                 events.appendleft(event)
@@ -213,14 +214,6 @@ class StreamClient(Client):
                 break
         if self._outbox.unsent or self._outbox.finished:
             self.ref.touch()
-
-    async def _wait_over(self, restarting: Restarting) -> None:
-        """Wait until an actor that was asked can answer."""
-        try:
-            await restarting.wait_over()
-        except ActorStopped:
-            pass  # the next try raises it
-        self.ref.run_in_turn(self.go_on, _RESTART)
 
     @property
     def is_finished(self) -> bool:
