@@ -5,6 +5,7 @@ from triomq.endpoints.amqp.endpoint import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp.policies import read_policy
 from triomq.endpoints.base.client import Client, ClientStatistics, CloseClient
 from triomq.endpoints.base.context import BrokerContext, DomainAccess
+from triomq.endpoints.base.domain_work import ClientEnded
 from triomq.endpoints.base.endpoint import Endpoint, EndUsers, RenewCertificates, StopListening
 from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.base.listener import Listener
@@ -36,6 +37,7 @@ __all__ = [
     "AMQPEndpoint",
     "BrokerContext",
     "Client",
+    "ClientEnded",
     "ClientStatistics",
     "CloseClient",
     "Codec",

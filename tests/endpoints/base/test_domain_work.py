@@ -34,8 +34,8 @@ from triomq.core import (
     UserLimitReached,
     make_binding,
 )
-from triomq.endpoints import Client, Endpoint
-from triomq.errors import AccessRefused, NoSuchQueue, NotFound, Refused
+from triomq.endpoints import Client, ClientEnded, Endpoint
+from triomq.errors import AccessRefused, LimitExceeded, NoSuchQueue, NotFound, Refused
 from triomq.security import ALL, Permission, UserLimits
 
 USERS = {
@@ -313,3 +313,53 @@ async def test_consuming_needs_the_right_to_read(broker: Broker) -> None:
     await broker.declare_queue("q", durable=False)
     with pytest.raises(Forbidden):
         client_of(broker, "eve").subscribe("q")
+
+
+# Tasks that borrow a client
+
+
+async def test_task_gets_results_and_errors_of_what_it_has_performed_and_ends_nothing(broker: Broker) -> None:
+    client = client_of(broker, "ada")
+    await broker.declare_queue("q", durable=False)
+    assert client.perform(client.publish, "", "q", b"x") == 1
+    with pytest.raises(NoSuchQueue):
+        client.perform(client.subscribe, "none")
+    with pytest.raises(ZeroDivisionError):
+        client.perform(divmod, 1, 0)
+    assert not client.has_left
+
+
+async def test_task_performs_nothing_with_a_client_that_has_left(broker: Broker) -> None:
+    client = client_of(broker, "ada")
+    await broker.declare_queue("q", durable=False)
+    client.ending = "enough"
+    client.leave()
+    with pytest.raises(ClientEnded, match="enough"):
+        await client.publish_and_wait("", "q", b"x")
+    assert (await broker.queue("q").statistics()).ready == 0
+
+
+async def test_task_is_told_to_how_many_queues_its_message_went_or_that_one_is_full(broker: Broker) -> None:
+    client = client_of(broker, "ada")
+    await broker.declare_queue("small", durable=False, max_length=1, overflow="reject-publish")
+    assert await client.publish_and_wait("", "none", b"x") == 0
+    assert await client.publish_and_wait("", "small", b"x") == 1
+    with pytest.raises(LimitExceeded):
+        await client.publish_and_wait("", "small", b"x")
+
+
+async def test_task_waits_for_the_end_of_a_pressure_and_publishes_once_or_gives_up_and_publishes_nothing(
+    broker: Broker,
+) -> None:
+    client = client_of(broker, "ada")
+    await broker.declare_queue("q", durable=False)
+    await broker.publish("", "q", bytes(20_000))
+    broker.set_memory_high_watermark(10_000)
+    with pytest.raises(PublishingPaused):
+        await client.publish_and_wait("", "q", b"x", patience=5.0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.publish_and_wait, "", "q", b"y")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await broker.queue("q").statistics()).ready == 1
+        broker.set_memory_high_watermark(0)
+    assert (await broker.queue("q").statistics()).ready == 2

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from endpoints.conftest import knock_out
 from endpoints.toys.router import RouterToyClient, RouterToyEndpoint, RouterToys
 from endpoints.toys.router_peer import RouterPeer
 from triomq.actors import ChildSpec
@@ -204,6 +205,17 @@ async def test_acks_overtake_publishes_that_are_parked_and_these_come_once_and_i
     await peer.until(lambda: len(peer.got) == 4)
     assert [body for _, body in peer.got[1:]] == [b"0", b"1", b"2"]
     assert toy.endpoint.listener.parked == 0
+
+
+async def test_request_to_a_queue_that_is_being_restarted_is_answered_when_it_runs(toy: Toy) -> None:
+    peer = await toy.join()
+    await knock_out(toy.broker, "q")
+    number = await peer.send(b"SUB", b"q")
+    assert (await peer.call(b"PING"))[0] == b"OK"  # which overtakes it
+    assert number not in peer.answers
+    toy.jump(1)
+    await peer.until(lambda: number in peer.answers)
+    assert peer.answers[number][0] == b"OK"
 
 
 async def test_publishes_above_what_may_be_parked_are_refused(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

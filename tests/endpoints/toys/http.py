@@ -50,8 +50,7 @@ from triomq.core import (
     Restarting,
     Subscription,
 )
-from triomq.endpoints import BrokerContext, Client, Endpoint, StreamClient, StreamListener, check_password
-from triomq.endpoints.base.domain_work import ClientEnded
+from triomq.endpoints import BrokerContext, Client, ClientEnded, Endpoint, StreamClient, StreamListener, check_password
 from triomq.errors import AccessRefused, ActorError, LimitExceeded, NotFound, Refused
 from triomq.transports import Transport
 
