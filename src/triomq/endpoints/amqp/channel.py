@@ -332,7 +332,12 @@ def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -
     consumer = parcel.feed.key  # type: ignore[union-attr]  # see Consumer; this is the hot path
     assert isinstance(consumer, Consumer)
     channel = consumer.channel
-    first = channel.unsettled.skip(parcel.left) if consumer.no_ack else channel.unsettled.enter(parcel)
+    unsettled = channel.unsettled
+    if consumer.no_ack:
+        first = unsettled.next_number
+        unsettled.next_number = first + parcel.left  # as ``skip`` does it, without a call for each batch
+    else:
+        first = unsettled.enter(parcel)
     contents: list[bytes] = parcel.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
     counts = _delivery_counts(parcel, connection.directory) if parcel.redelivered else None
     try:
