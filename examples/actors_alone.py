@@ -37,7 +37,7 @@ class Counter(Actor):
         return self.ledger.total
 
     def divide(self, message: Divide) -> int:
-        self.ledger.total //= message.by  # by 0: crashes this actor, and nobody else
+        self.ledger.total //= message.by  # by 0: crashes this actor, and no other
         return self.ledger.total
 
     async def note(self, message: Note) -> None:  # may wait

@@ -49,5 +49,5 @@ async def main() -> None:
             nursery.cancel_scope.cancel()
 
 
-logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s")  # tells of the loss, and of what goes wrong
+logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s")  # shows the loss, and what goes wrong
 trio.run(main)

@@ -10,7 +10,7 @@ from triomq.actors import InPlaceActor
 
 
 class Shipper(InPlaceActor):
-    """Ships orders; what is no number makes it fail."""
+    """Ships orders; one that is no number makes it fail."""
 
     def __init__(self, orders: QueueHandle) -> None:
         self.orders = orders

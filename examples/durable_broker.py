@@ -9,7 +9,7 @@ from triomq import Broker, QueueHandle, open_broker
 
 
 async def declare(broker: Broker) -> QueueHandle:
-    """Declare what this program needs; what is there from the last time stays as it is, with its messages."""
+    """Declare what this program needs; an existing queue stays as it is, with its messages."""
     orders = await broker.declare_queue("orders")
     shop = await broker.declare_sink("shop", "topic")
     await shop.bind(orders, "order.*")

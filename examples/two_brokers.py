@@ -1,4 +1,4 @@
-"""Two brokers tell each other what they have: publish at one, consume at the other."""
+"""A broker announces its queues to another one: publish there, consume here."""
 
 import trio
 
@@ -13,18 +13,18 @@ async def main() -> None:
         queue = await oslo.declare_queue("weather")
         await news.bind(queue, "weather.#")
 
-        # Oslo tells Rome, as a client of Rome's; the origin is what Rome calls Oslo's things.
+        # Oslo announces them to Rome, as a client of Rome; the origin marks them there.
         url = f"amqp://guest:guest@127.0.0.1:{rome.listening[0].port}"
         peer = await oslo.synchronise(Synchronise(url, origin="oslo"))
         await peer.wait_announced()
 
-        # Whoever is connected to Rome finds the same names there.
+        # Clients of Rome find the same names there.
         await rome.publish("news", "weather.rome", b"27 degrees")
         async with queue.open_feed() as feed:
             with await anext(feed) as delivery:
-                print("heard in Oslo:", delivery.body.decode())
+                print("in Oslo:", delivery.body.decode())
 
-        # And cannot delete what is Oslo's.
+        # But they cannot delete what Oslo has declared.
         try:
             await rome.queue("weather").delete()
         except AccessRefused as error:

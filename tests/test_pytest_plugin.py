@@ -117,7 +117,7 @@ SUITES = {
     ),
     "a broker without a Trio run": (
         "def test(broker): ...",
-        "*`broker` lives in the test's own Trio run, and this test has none*take the fixture `amqp_url`*",
+        "*`broker` runs in the test's own Trio run, and this test has none*take the fixture `amqp_url`*",
     ),
     "waiting for no broker": (
         "def test(wait_idle): ...",

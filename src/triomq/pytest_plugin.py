@@ -29,7 +29,7 @@ class WaitIdle(Protocol):
             timeout: Seconds until that is an error.
 
         Raises:
-            TimeoutError: It took longer; the text says which queues are busy, and why.
+            TimeoutError: It took longer; the text names the busy queues.
             RuntimeError: It would block an event loop; the text says what to do instead.
         """
 
@@ -42,13 +42,13 @@ def broker(request: pytest.FixtureRequest) -> object:
     """
     if not request.config.pluginmanager.has_plugin("trio"):
         pytest.fail(
-            "the fixture `broker` lives in the test's own Trio run, which pytest-trio makes, and that is not there: "
+            "the fixture `broker` runs in the test's own Trio run, which pytest-trio makes, and that is not there: "
             "`pip install pytest-trio`, or take the fixture `amqp_url`, which any test can use",
             pytrace=False,
         )
     if request.node.get_closest_marker("trio") is None:
         pytest.fail(
-            "the fixture `broker` lives in the test's own Trio run, and this test has none: write `async def` and "
+            "the fixture `broker` runs in the test's own Trio run, and this test has none: write `async def` and "
             "`@pytest.mark.trio` (or set `trio_mode = true`), or take the fixture `amqp_url`, which any test can use",
             pytrace=False,
         )

@@ -19,7 +19,7 @@ from triomq.protocols.amqp import BasicConsume, BasicConsumeOk
 
 
 @pytest.mark.parametrize("endpoints", [(), (AMQP(port=0),)], ids=["without endpoints", "listening"])
-async def test_an_error_in_the_block_comes_out_bare(endpoints: tuple[AMQP, ...]) -> None:
+async def test_error_in_the_block_comes_out_bare(endpoints: tuple[AMQP, ...]) -> None:
     with pytest.raises(KeyError) as error:  # noqa: PT012  no group around it
         async with open_broker(*endpoints) as broker:
             await broker.declare_queue("q")
@@ -27,7 +27,7 @@ async def test_an_error_in_the_block_comes_out_bare(endpoints: tuple[AMQP, ...])
     assert error.value.args == ("mine",)
 
 
-async def test_a_cancelled_block_is_cancelled_and_no_error(autojump_clock: trio.testing.MockClock) -> None:
+async def test_block_that_is_cancelled_raises_no_error(autojump_clock: trio.testing.MockClock) -> None:
     with trio.move_on_after(1) as scope:
         async with open_broker() as broker:
             await broker.declare_queue("q")
@@ -35,7 +35,7 @@ async def test_a_cancelled_block_is_cancelled_and_no_error(autojump_clock: trio.
     assert scope.cancelled_caught
 
 
-async def test_what_supervision_gives_up_on_comes_out_of_the_block_bare(
+async def test_error_that_supervision_cannot_absorb_comes_out_of_the_block_bare(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(RestartLimitExceeded) as error:  # noqa: PT012
@@ -53,18 +53,7 @@ async def test_what_supervision_gives_up_on_comes_out_of_the_block_bare(
     assert "/broker crashed: too many restarts, it is stopped" in caplog.text
 
 
-async def test_the_sinks_that_amqp_knows_are_there(broker: Broker) -> None:
-    kinds = {name: sink.options.kind.value for name, sink in broker.directory.sinks.items()}
-    assert kinds == {
-        "amq.direct": "direct",
-        "amq.fanout": "fanout",
-        "amq.topic": "topic",
-        "amq.headers": "headers",
-        "amq.match": "headers",
-    }
-
-
-async def test_the_tree_shows_who_lives_here(broker: Broker, queue: QueueHandle) -> None:
+async def test_tree_shows_the_actors_of_a_broker(broker: Broker, queue: QueueHandle) -> None:
     paths = [node.path for node in broker.system.tree().walk()]
     assert {"/broker", "/broker/domains/default", "/broker/domains/default/queue.q", "/broker/endpoints"} <= set(paths)
 
@@ -72,7 +61,7 @@ async def test_the_tree_shows_who_lives_here(broker: Broker, queue: QueueHandle)
 # Declaring
 
 
-async def test_a_declare_may_be_repeated_but_not_differ(broker: Broker) -> None:
+async def test_declare_may_be_repeated_but_not_differ(broker: Broker) -> None:
     await broker.declare_queue("q", max_length=5)
     await broker.declare_queue("q", max_length=5)
     with pytest.raises(Inequivalent, match="max_length of 'q' is 5, not 6"):
@@ -82,14 +71,7 @@ async def test_a_declare_may_be_repeated_but_not_differ(broker: Broker) -> None:
         await broker.declare_sink("s", "topic")
 
 
-async def test_kinds_and_overflows_have_names(broker: Broker) -> None:
-    with pytest.raises(ValueError, match="kind is 'ring', allowed are 'direct', 'fanout'"):
-        await broker.declare_sink("s", "ring")
-    with pytest.raises(ValueError, match="overflow is 'explode', allowed are 'drop-head'"):
-        await broker.declare_queue("q", overflow="explode")
-
-
-async def test_handles_are_had_of_what_exists_alone(broker: Broker, queue: QueueHandle) -> None:
+async def test_handles_are_those_of_existing_queues_and_sinks(broker: Broker, queue: QueueHandle) -> None:
     assert broker.queue("q").name == "q"
     assert broker.sink("amq.topic").name == "amq.topic"
     with pytest.raises(NoSuchQueue):
@@ -99,7 +81,7 @@ async def test_handles_are_had_of_what_exists_alone(broker: Broker, queue: Queue
 
 
 @pytest.mark.parametrize("name", ["x" * 256, "ä" * 128, "\ud800"], ids=["long", "long in octets", "no text"])
-async def test_a_name_that_no_wire_could_carry_is_refused_at_once(broker: Broker, name: str) -> None:
+async def test_name_that_no_wire_could_carry_is_refused_at_once(broker: Broker, name: str) -> None:
     await broker.declare_sink("fan", "fanout")
     with pytest.raises(ValueError, match=r"255|surrogates"):
         await broker.declare_queue(name)
@@ -109,7 +91,7 @@ async def test_a_name_that_no_wire_could_carry_is_refused_at_once(broker: Broker
         await broker.publish("fan", name, b"")
 
 
-async def test_a_name_may_have_255_octets(broker: Broker) -> None:
+async def test_name_may_have_255_octets(broker: Broker) -> None:
     queue = await broker.declare_queue("ä" * 127)
     await broker.publish("", queue.name, b"x")
     assert (await queue.statistics()).ready == 1
@@ -131,7 +113,7 @@ SAID = {
 }
 
 
-async def test_what_a_client_says_is_what_this_process_reads_and_back() -> None:
+async def test_properties_are_the_same_for_clients_and_for_this_process() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         queue = await broker.declare_queue("q")
         client = Client(await trio.open_tcp_stream(*broker.listening[0].address))
@@ -153,7 +135,7 @@ async def test_what_a_client_says_is_what_this_process_reads_and_back() -> None:
         await client.leave()
 
 
-async def test_pika_and_this_process_share_queues_with_all_that_is_said() -> None:
+async def test_pika_and_this_process_share_queues_and_properties() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         requests, answers = await broker.declare_queue("requests"), await broker.declare_queue("answers")
         said = Properties(**{**SAID, "reply_to": "answers"})
@@ -178,7 +160,7 @@ def _ask_with_pika(port: int) -> None:
             break
 
 
-async def test_a_queue_of_this_program_alone_is_locked_for_clients() -> None:
+async def test_queue_of_this_program_alone_is_locked_for_clients() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         await broker.declare_queue("mine", exclusive=True)
         client = Client(await trio.open_tcp_stream(*broker.listening[0].address))
@@ -201,7 +183,7 @@ async def test_users_may_be_given_anew_while_it_runs(virtual_time: None) -> None
         assert broker.set_users(None).added == ("guest",)
 
 
-async def test_who_listens_to_others_keeps_users_of_ones_own() -> None:
+async def test_users_cannot_become_the_default_ones_while_an_endpoint_is_exposed() -> None:
     async with open_broker(AMQP(host="0.0.0.0", port=0), users={"ada": "secret"}) as broker:
         with pytest.raises(ConfigError, match="is open to other machines"):
             broker.set_users(None)

@@ -31,7 +31,7 @@ async def bodies(broker: Broker, queue: str = "q") -> list[bytes]:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-async def test_what_was_published_is_there_when_it_is_opened_again(tmp_path: Path, host: HostKind) -> None:
+async def test_messages_are_there_when_the_broker_is_opened_again(tmp_path: Path, host: HostKind) -> None:
     async with opened(tmp_path, host) as broker:
         queue = await broker.declare_queue("q")
         sink = await broker.declare_sink("shop", "topic")
@@ -50,7 +50,7 @@ async def test_what_was_published_is_there_when_it_is_opened_again(tmp_path: Pat
         assert await bodies(broker) == [b"not awaited", b"new"]
 
 
-async def test_one_can_wait_until_what_is_settled_is_on_disk(tmp_path: Path) -> None:
+async def test_settlings_can_be_awaited_until_they_are_on_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as broker:
         queue = await broker.declare_queue("q")
         await broker.publish("", "q", b"x")
@@ -61,7 +61,7 @@ async def test_one_can_wait_until_what_is_settled_is_on_disk(tmp_path: Path) -> 
                 assert not connection.execute("SELECT 1 FROM segment").fetchone()
 
 
-async def test_without_a_directory_there_is_nothing_to_wait_for() -> None:
+async def test_settlings_without_a_store_are_not_waited_for() -> None:
     async with open_broker() as broker:
         queue = await broker.declare_queue("q")
         await broker.publish("", "q", b"x")
@@ -70,7 +70,7 @@ async def test_without_a_directory_there_is_nothing_to_wait_for() -> None:
             await feed.wait_settled()
 
 
-async def test_what_is_not_accepted_comes_back_marked(tmp_path: Path) -> None:
+async def test_unsettled_messages_come_back_marked(tmp_path: Path) -> None:
     async with opened(tmp_path) as broker:
         queue = await broker.declare_queue("q")
         await broker.publish("", "q", b"x")
@@ -82,7 +82,7 @@ async def test_what_is_not_accepted_comes_back_marked(tmp_path: Path) -> None:
         assert delivery.redelivered
 
 
-async def test_an_error_in_the_block_loses_nothing_that_was_awaited(tmp_path: Path) -> None:
+async def test_error_in_the_block_loses_nothing_that_was_awaited(tmp_path: Path) -> None:
     with pytest.raises(KeyError):  # noqa: PT012  bare
         async with opened(tmp_path) as broker:
             await broker.declare_queue("q")
@@ -92,7 +92,7 @@ async def test_an_error_in_the_block_loses_nothing_that_was_awaited(tmp_path: Pa
         assert await bodies(broker) == [b"x"]
 
 
-async def test_a_copy_has_what_was_awaited_and_another_broker_can_use_it(tmp_path: Path) -> None:
+async def test_copy_has_all_awaited_messages_and_another_broker_can_use_it(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as broker:
         await broker.declare_queue("q")
         await broker.publish("", "q", b"before")
@@ -105,7 +105,7 @@ async def test_a_copy_has_what_was_awaited_and_another_broker_can_use_it(tmp_pat
         assert await bodies(broker) == [b"before", b"behind"]
 
 
-async def test_a_relative_path_is_from_where_the_program_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_relative_path_is_from_where_the_program_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     async with opened(tmp_path / "data", "process") as broker:
         monkeypatch.chdir(tmp_path / "elsewhere")  # the store's process has not moved
@@ -114,7 +114,7 @@ async def test_a_relative_path_is_from_where_the_program_is(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("name", ["there", "missing/copy", "there/copy"])
-async def test_a_copy_that_cannot_be_made_says_so_and_all_goes_on(tmp_path: Path, name: str) -> None:
+async def test_copy_that_cannot_be_made_says_so_and_all_goes_on(tmp_path: Path, name: str) -> None:
     (tmp_path / "there").touch()
     async with opened(tmp_path / "data") as broker:
         with pytest.raises(StoreUnwritable, match=name):
@@ -122,14 +122,14 @@ async def test_a_copy_that_cannot_be_made_says_so_and_all_goes_on(tmp_path: Path
         await broker.declare_queue("q")
 
 
-async def test_a_broker_in_memory_has_nothing_to_copy(tmp_path: Path) -> None:
+async def test_broker_in_memory_has_nothing_to_copy(tmp_path: Path) -> None:
     async with open_broker() as broker:
         assert broker.recovered_domains == []
         with pytest.raises(StoreError, match="open it with data_dir"):
             await broker.back_up(tmp_path / "copy")
 
 
-async def test_a_domain_that_is_not_opened_stays_on_disk(tmp_path: Path) -> None:
+async def test_domain_that_is_not_opened_stays_on_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as broker:
         shop = await broker.add_domain("shop")
         await shop.declare_queue("q")
@@ -167,7 +167,7 @@ def spoil_with_a_later_version(directory: Path) -> None:
         (Path.touch, StoreUnwritable, "is no directory"),
     ],
 )
-def test_a_directory_that_cannot_be_used_is_an_error_without_a_group_around_it(
+def test_directory_that_cannot_be_used_is_an_error_without_a_group_around_it(
     tmp_path: Path, host: HostKind, spoil: Callable[[Path], None], error: type[StoreError], text: str
 ) -> None:
     spoil(tmp_path / "data")
@@ -180,13 +180,13 @@ def test_a_directory_that_cannot_be_used_is_an_error_without_a_group_around_it(
         trio.run(fail)
 
 
-async def test_a_directory_that_another_broker_has_is_an_error_after_a_while(tmp_path: Path) -> None:
+async def test_directory_that_another_broker_has_is_an_error_after_a_while(tmp_path: Path) -> None:
     with DirectoryLock(tmp_path), pytest.raises(StoreLocked, match="also after 5 s"):
         async with opened(tmp_path):
             raise AssertionError
 
 
-async def test_who_hears_late_that_messages_must_be_read_does_not_wait_for_ever(virtual_time: None) -> None:
+async def test_request_that_learns_late_of_a_read_does_not_wait_for_ever(virtual_time: None) -> None:
     async with open_broker() as broker:
         await broker.declare_queue("q")
         queue = broker.directory.queues["q"]
@@ -210,7 +210,7 @@ async def test_messages_that_are_damaged_on_disk_are_set_aside_and_the_rest_goes
         assert await bodies(broker, "well") == [b"x"]
 
 
-async def test_browse_shows_and_discard_forgets_what_is_only_on_disk(tmp_path: Path) -> None:
+async def test_browse_and_discard_reach_messages_that_are_only_on_disk(tmp_path: Path) -> None:
     expected = {b"%04d" % number + bytes(1000) for number in range(500)}
     async with open_broker(data_dir=tmp_path, queue_memory=64 * 1024, store_host="thread") as broker:
         queue = await broker.declare_queue("q")

@@ -49,13 +49,13 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_without_a_file_all_is_by_default() -> None:
+def test_defaults_hold_without_a_file() -> None:
     assert load_config(environment={}) == Config()
     assert Config().endpoints == (AMQP(),)
     assert Config().all_users() is None
 
 
-def test_a_file_says_everything(file: Path) -> None:
+def test_file_says_everything(file: Path) -> None:
     config = load_config(file, {})
     assert config.endpoints == (
         AMQP(host="0.0.0.0", virtual_hosts={"/": "default", "shop": "shop"}),
@@ -70,7 +70,7 @@ def test_a_file_says_everything(file: Path) -> None:
     }
 
 
-def test_options_count_more_than_the_environment_and_that_more_than_the_file(file: Path) -> None:
+def test_options_go_before_the_environment_and_that_before_the_file(file: Path) -> None:
     environment = {"TRIOMQ_ENDPOINTS_0_PORT": "1", "TRIOMQ_LOG_LEVEL": "error", "TRIOMQ_DRAIN": "2"}
     config = load_config(file, environment, options={"port": 5, "level": "debug"})
     virtual_hosts = {"/": "default", "shop": "shop"}
@@ -79,11 +79,11 @@ def test_options_count_more_than_the_environment_and_that_more_than_the_file(fil
 
 
 @pytest.mark.parametrize("text", ["endpoints = []", '[[endpoints]]\ntype = "amqp"\npath = "/run/x"', ""])
-def test_an_option_for_a_port_means_the_first_endpoint_which_then_has_one(tmp_path: Path, text: str) -> None:
+def test_option_for_a_port_means_the_first_endpoint_which_then_has_one(tmp_path: Path, text: str) -> None:
     assert load_config(write(tmp_path, text), {}, options={"port": 7}).endpoints == (AMQP(port=7),)
 
 
-def test_the_store_has_a_directory_beside_the_file_or_where_the_command_line_says(tmp_path: Path) -> None:
+def test_store_has_a_directory_beside_the_file_or_where_the_command_line_says(tmp_path: Path) -> None:
     path = write(tmp_path, 'data_dir = "data"\nqueue_memory = 100_000\nstore_host = "thread"')
     config = load_config(path, {})
     assert (config.data_dir, config.queue_memory, config.store_host) == (str(tmp_path / "data"), 100_000, "thread")
@@ -93,12 +93,12 @@ def test_the_store_has_a_directory_beside_the_file_or_where_the_command_line_say
     assert load_config(path, environment, options={"data": "/typed"}).data_dir == "/typed"
 
 
-def test_a_wrong_option_is_named() -> None:
+def test_wrong_option_is_named() -> None:
     with pytest.raises(ConfigError, match=r"--port: endpoints\[0\]\.port: found 70000, expected int <= 65535"):
         load_config(environment={}, options={"port": 70000})
 
 
-def test_an_option_does_not_hide_that_the_file_is_wrong(tmp_path: Path) -> None:
+def test_option_does_not_hide_that_the_file_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         load_config(write(tmp_path, "endpoints = 5\nlog = 7"), {}, options={"port": 7, "level": "debug"})
     assert "endpoints: found 5, expected array" in str(error.value)
@@ -127,7 +127,7 @@ def test_an_option_does_not_hide_that_the_file_is_wrong(tmp_path: Path) -> None:
         (b"drain = -1", "drain: found -1, expected float >= 0.0"),
     ],
 )
-def test_what_cannot_work_says_so_with_the_files_name(tmp_path: Path, content: bytes, text: str) -> None:
+def test_errors_name_the_file(tmp_path: Path, content: bytes, text: str) -> None:
     path = tmp_path / "triomq.toml"
     path.write_bytes(content)
     with pytest.raises(ConfigError) as error:
@@ -136,31 +136,31 @@ def test_what_cannot_work_says_so_with_the_files_name(tmp_path: Path, content: b
     assert text in str(error.value)
 
 
-def test_a_file_that_does_not_exist_says_so(tmp_path: Path) -> None:
+def test_file_that_does_not_exist_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*: No such file or directory; name a file in TOML"):
         load_config(tmp_path / "missing.toml", {})
 
 
 @pytest.mark.parametrize(("secret", "text"), [(b"", "is empty"), (b"\n", "is empty"), (b"\xff", "is no text in UTF-8")])
-def test_a_file_that_holds_no_password_says_so(file: Path, secret: bytes, text: str) -> None:
+def test_file_that_holds_no_password_says_so(file: Path, secret: bytes, text: str) -> None:
     (file.parent / "secrets" / "bob").write_bytes(secret)
     with pytest.raises(ConfigError, match=text):
         load_config(file, {})
 
 
 @pytest.mark.parametrize("secret", ["another secret", "another secret\n", "another secret\r\n"])
-def test_one_newline_at_the_end_of_a_secret_does_not_count(file: Path, secret: str) -> None:
+def test_newline_at_the_end_of_a_secret_does_not_count(file: Path, secret: str) -> None:
     (file.parent / "secrets" / "bob").write_bytes(secret.encode())
     assert load_config(file, {}).users["bob"].read_password("users.bob") == "another secret"
 
 
-def test_a_secret_is_read_anew_each_time(file: Path) -> None:
+def test_secret_is_read_anew_each_time(file: Path) -> None:
     config = load_config(file, {})
     (file.parent / "secrets" / "bob").write_text("changed", encoding="utf-8")
     assert config.users["bob"].read_password("users.bob") == "changed"
 
 
-def test_a_password_is_never_shown(file: Path) -> None:
+def test_password_is_never_shown(file: Path) -> None:
     config = load_config(file, {})
     for shown in (repr(config), str(config), f"{config.users['ada']}"):
         assert "unlikely" not in shown
@@ -168,7 +168,7 @@ def test_a_password_is_never_shown(file: Path) -> None:
     assert repr(User(password="x")) == "User(password=…)"
 
 
-def test_the_file_that_the_documentation_shows_is_one_that_works(tmp_path: Path) -> None:
+def test_file_that_the_documentation_shows_is_one_that_works(tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "configure.rst"
     block = page.read_text(encoding="utf-8").partition(".. code-block:: toml\n")[2].partition("\nSeconds are")[0]
     (tmp_path / "secrets").mkdir()

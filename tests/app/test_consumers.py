@@ -7,14 +7,14 @@ from triomq.app import Broker
 from triomq.app.feed import Inbox, Subscriber
 
 
-async def test_an_actor_lives_from_its_start_to_its_stop(broker: Broker) -> None:
+async def test_actor_lives_from_its_start_to_its_stop(broker: Broker) -> None:
     ref = await broker.consumers.start(lambda: Subscriber(Inbox()))
     assert ref.state == "running"
     broker.consumers.stop(ref)
     assert ref.state == "stopped"
 
 
-async def test_one_that_its_supervisor_took_along_is_stopped_already(broker: Broker) -> None:
+async def test_consumer_whose_supervisor_was_restarted_is_stopped_already(broker: Broker) -> None:
     inbox = Inbox()
     ref = await broker.consumers.start(lambda: Subscriber(inbox))
     assert ref.parent is not None
@@ -26,6 +26,6 @@ async def test_one_that_its_supervisor_took_along_is_stopped_already(broker: Bro
     assert (await broker.consumers.start(lambda: Subscriber(Inbox()))).state == "running"
 
 
-async def test_a_turn_gives_what_was_done_in_it(broker: Broker) -> None:
+async def test_turn_returns_the_result_of_its_function(broker: Broker) -> None:
     assert broker.consumers.turn(lambda: broker.system.turn.phase) > 0
     assert broker.system.turn.phase == 0

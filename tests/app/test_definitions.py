@@ -89,13 +89,13 @@ def test_definitions_become_part_of_a_configuration(tmp_path: Path) -> None:
     config.check()
 
 
-def test_what_is_complete_stays_as_it_is(tmp_path: Path) -> None:
+def test_configuration_without_definitions_stays_as_it_is(tmp_path: Path) -> None:
     config = config_of(write(tmp_path))
     assert config.completed() == config
     assert Config().completed() == Config()
 
 
-def test_what_the_configuration_says_itself_counts_more(tmp_path: Path) -> None:
+def test_settings_go_before_definitions(tmp_path: Path) -> None:
     bob, logs = User(password="mine"), PolicyConfig("logs", "mine", {"max-length": 9})
     endpoint = AMQP(virtual_hosts={"/": "main", "shop": "other"})
     config = config_of(
@@ -140,7 +140,7 @@ def test_what_the_configuration_says_itself_counts_more(tmp_path: Path) -> None:
         ({"queues": 5}, r"these are no definitions as RabbitMQ exports them: Expected `array`, got `int`"),
     ],
 )
-def test_what_is_wrong_says_where(tmp_path: Path, changes: dict[str, object], text: str) -> None:
+def test_errors_name_the_place(tmp_path: Path, changes: dict[str, object], text: str) -> None:
     path = write(tmp_path, **changes)
     with pytest.raises(ConfigError, match=text) as refused:
         config_of(path)
@@ -148,12 +148,12 @@ def test_what_is_wrong_says_where(tmp_path: Path, changes: dict[str, object], te
     assert BOB not in str(refused.value)
 
 
-def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
+def test_file_that_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read the definitions in .*: No such file"):
         load_definitions(tmp_path / "nope.json")
 
 
-def test_a_guest_whom_everybody_knows_stays_at_home(tmp_path: Path) -> None:
+def test_imported_default_user_stays_on_the_loopback(tmp_path: Path) -> None:
     path = write(tmp_path, users=[{"name": "guest", "password_hash": GUEST}], permissions=[])
     assert knows_guest(config_of(path).users)
     config_of(path).check()
@@ -189,7 +189,7 @@ async def test_exchanges_queues_and_bindings_are_declared(
         assert directory.version == before
 
 
-async def test_what_cannot_be_declared_is_said_and_the_rest_is_there(
+async def test_definitions_that_cannot_be_declared_are_logged_and_the_rest_is_there(
     tmp_path: Path, virtual_time: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     exchanges = [{"name": "later", "type": "x-delayed-message"}, {"name": "s", "type": "direct"}]
@@ -213,7 +213,7 @@ async def test_what_cannot_be_declared_is_said_and_the_rest_is_there(
     ]
 
 
-async def test_a_reload_reads_definitions_again(tmp_path: Path, virtual_time: None) -> None:
+async def test_reload_reads_definitions_again(tmp_path: Path, virtual_time: None) -> None:
     old = config_of(write(tmp_path), endpoints=())
     async with open_broker(users=old.all_users(), domains=old.domains) as broker:
         await set_up_domains(broker, Config(), old)
@@ -225,7 +225,7 @@ async def test_a_reload_reads_definitions_again(tmp_path: Path, virtual_time: No
         assert broker.context.users.get("bob") is None
 
 
-def test_a_limit_below_nought_is_none_in_both_directions_and_without_one_the_default_holds(tmp_path: Path) -> None:
+def test_limit_below_nought_is_none_in_both_directions_and_without_one_the_default_holds(tmp_path: Path) -> None:
     users = [
         {"name": "free", "password_hash": BOB, "limits": {"max-connections": -1, "max-channels": 7}},
         {"name": "plain", "password_hash": BOB},

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 import pytest
-import trio
 
 from app.conftest import bodies, fill
 from triomq.app import Broker, QueueHandle
@@ -19,7 +18,7 @@ SAID = Properties(
 )
 
 
-async def test_it_shows_what_the_publisher_said(broker: Broker, queue: QueueHandle) -> None:
+async def test_delivery_has_the_properties_of_its_message(broker: Broker, queue: QueueHandle) -> None:
     shop = await broker.declare_sink("shop", "topic")
     await shop.bind(queue, "#")
     await broker.publish("shop", "order.new", b"42", SAID)
@@ -31,7 +30,7 @@ async def test_it_shows_what_the_publisher_said(broker: Broker, queue: QueueHand
     assert repr(delivery) == "<Delivery 'shop' 'order.new' 2 bytes>"
 
 
-async def test_a_block_that_ends_accepts(broker: Broker, queue: QueueHandle) -> None:
+async def test_block_that_ends_accepts(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
     delivery = await queue.get()
     assert delivery is not None
@@ -42,25 +41,7 @@ async def test_a_block_that_ends_accepts(broker: Broker, queue: QueueHandle) -> 
     assert (statistics.ready, statistics.unsettled) == (0, 0)
 
 
-async def test_a_block_that_fails_requeues_and_lets_the_error_out(broker: Broker, queue: QueueHandle) -> None:
-    await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
-    with pytest.raises(KeyError), delivery:
-        raise KeyError
-    assert await bodies(queue, 1) == [(b"x", True)]
-
-
-async def test_a_block_that_is_cancelled_requeues(broker: Broker, queue: QueueHandle) -> None:
-    await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
-    with trio.move_on_after(1), delivery:
-        await trio.sleep_forever()
-    assert await bodies(queue, 1) == [(b"x", True)]
-
-
-async def test_it_is_settled_once(broker: Broker, queue: QueueHandle) -> None:
+async def test_delivery_is_settled_once(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
     delivery = await queue.get()
     assert delivery is not None
@@ -72,7 +53,7 @@ async def test_it_is_settled_once(broker: Broker, queue: QueueHandle) -> None:
     assert await queue.get() is None
 
 
-async def test_a_rejected_message_is_dropped(broker: Broker, queue: QueueHandle) -> None:
+async def test_rejected_message_is_dropped(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
     delivery = await queue.get()
     assert delivery is not None
@@ -81,7 +62,7 @@ async def test_a_rejected_message_is_dropped(broker: Broker, queue: QueueHandle)
     assert (await queue.statistics()).unsettled == 0
 
 
-async def test_its_body_stays_after_it_is_settled_and_its_properties_do_not(broker: Broker, queue: QueueHandle) -> None:
+async def test_body_stays_after_settling_and_properties_do_not(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
     delivery = await queue.get()
     assert delivery is not None
@@ -100,7 +81,7 @@ async def test_settling_after_the_queue_is_gone_does_nothing(broker: Broker, que
     delivery.accept()
 
 
-async def test_who_browses_sees_what_was_said(broker: Broker, queue: QueueHandle) -> None:
+async def test_browsed_message_has_the_properties_of_its_message(broker: Broker, queue: QueueHandle) -> None:
     shop = await broker.declare_sink("shop", "topic")
     await shop.bind(queue, "#")
     await broker.publish("shop", "order.new", b"42", SAID)

@@ -47,7 +47,7 @@ async def test_messages_bindings_and_unsettled_deliveries_survive_a_crash_of_the
         assert found == [(b"0", True), (b"1", True), (b"2", True), (b"3", False)]
 
 
-async def test_an_endpoint_listens_on_its_port_again_after_a_crash_of_its_domain() -> None:
+async def test_endpoint_listens_on_its_port_again_after_a_crash_of_its_domain() -> None:
     async with open_broker(AMQP(port=0)) as broker:
         (listening,) = broker.listening
         before, ref = listening.addresses, broker.endpoint_refs[listening.name]

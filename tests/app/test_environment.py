@@ -12,17 +12,17 @@ def over(data: dict[str, object], **variables: str) -> tuple[dict[str, object], 
     return data, said
 
 
-def test_a_path_is_written_in_capitals_with_underscores() -> None:
+def test_path_is_written_in_capitals_with_underscores() -> None:
     data, said = over({"log": {"level": "info"}}, LOG_LEVEL="debug", DRAIN="0.5")
     assert data == {"log": {"level": "debug"}, "drain": 0.5}
     assert said == {"log.level": "TRIOMQ_LOG_LEVEL", "drain": "TRIOMQ_DRAIN"}
 
 
-def test_what_is_missing_above_is_made() -> None:
+def test_tables_above_a_setting_are_made() -> None:
     assert over({}, LOG_LEVEL="debug")[0] == {"log": {"level": "debug"}}
 
 
-def test_a_number_leads_into_a_list_or_adds_to_it() -> None:
+def test_number_leads_into_a_list_or_adds_to_it() -> None:
     data, said = over(
         {"endpoints": [{"type": "amqp"}]},
         ENDPOINTS_0_MAX_MESSAGE_SIZE="9",
@@ -34,7 +34,7 @@ def test_a_number_leads_into_a_list_or_adds_to_it() -> None:
 
 
 @pytest.mark.parametrize("number", ["2", "x", ""])
-def test_a_number_that_leads_nowhere_says_how_many_there_are(number: str) -> None:
+def test_number_that_leads_nowhere_says_how_many_there_are(number: str) -> None:
     with pytest.raises(ConfigError, match="endpoints has 1 entries; a number from 0 to 1 is to follow"):
         over({"endpoints": [{}]}, **{f"ENDPOINTS_{number}_PORT": "1"})
 
@@ -42,27 +42,27 @@ def test_a_number_that_leads_nowhere_says_how_many_there_are(number: str) -> Non
 @pytest.mark.parametrize(
     ("name", "user"), [("ADA", "ada"), ("ADA_LOVELACE", "ada_lovelace"), ("MR_X", "Mr X"), ("PASSWORD", "password")]
 )
-def test_a_user_is_found_whatever_the_name_is_made_of(name: str, user: str) -> None:
+def test_user_is_found_whatever_the_name_is_made_of(name: str, user: str) -> None:
     data = {"users": {"Mr X": {}}}
     over(data, **{f"USERS_{name}_PASSWORD": "s", f"USERS_{name}_PASSWORD_FILE": "f"})
     assert data["users"][user] == {"password": "s", "password_file": "f"}
 
 
-def test_a_text_is_taken_as_it_stands() -> None:
+def test_text_is_taken_as_it_stands() -> None:
     data, _ = over({}, USERS_ADA_PASSWORD="123", LOG_LEVEL='"x"')
     assert data == {"users": {"ada": {"password": "123"}}, "log": {"level": '"x"'}}
 
 
-def test_anything_else_is_read_as_toml_if_it_can_be() -> None:
+def test_values_that_are_no_text_are_read_as_toml() -> None:
     data, _ = over({}, DOMAINS='["a", "b"]', USERS='{ada = {password = "s"}}', DRAIN="soon")
     assert data == {"domains": ["a", "b"], "users": {"ada": {"password": "s"}}, "drain": "soon"}
 
 
-def test_a_value_cannot_say_more_than_one_thing() -> None:
+def test_value_cannot_say_more_than_one_thing() -> None:
     assert over({}, DRAIN="1\nlog = 2")[0] == {"drain": "1\nlog = 2"}
 
 
-def test_a_table_with_free_keys_can_be_given_whole_or_key_by_key() -> None:
+def test_table_with_free_keys_can_be_given_whole_or_key_by_key() -> None:
     data, _ = over({"endpoints": [{}]}, ENDPOINTS_0_VIRTUAL_HOSTS='{"/" = "a"}')
     over(data, ENDPOINTS_0_VIRTUAL_HOSTS_SHOP="b", ENDPOINTS_0_VIRTUAL_HOSTS__="c")
     assert data == {"endpoints": [{"virtual_hosts": {"/": "c", "shop": "b"}}]}
@@ -79,19 +79,19 @@ def test_a_table_with_free_keys_can_be_given_whole_or_key_by_key() -> None:
         ("DRAIN_SECONDS", "drain has nothing inside"),
     ],
 )
-def test_a_variable_that_leads_nowhere_is_an_error(name: str, advice: str) -> None:
+def test_variable_that_leads_nowhere_is_an_error(name: str, advice: str) -> None:
     with pytest.raises(ConfigError) as error:
         over({"endpoints": [{}]}, **{name: "x"})
     assert advice in str(error.value)
     assert f"TRIOMQ_{name}" in str(error.value)
 
 
-def test_a_file_that_is_wrong_there_already_is_no_place_to_write_into() -> None:
+def test_file_that_is_wrong_there_already_is_no_place_to_write_into() -> None:
     with pytest.raises(ConfigError, match="log has nothing inside that could be called 'LEVEL'"):
         over({"log": "debug"}, LOG_LEVEL="debug")
 
 
-def test_other_variables_mean_nothing() -> None:
+def test_variables_of_others_are_ignored() -> None:
     data: dict[str, object] = {}
     assert overlay(data, Config, {"PATH": "/bin", "TRIOMQ_URL": "x"}, leave=["TRIOMQ_URL"]) == {}
     assert data == {}

@@ -21,24 +21,24 @@ def names_for_tools() -> set[str]:
     return {alias.asname or "" for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
 
 
-def test_people_type_checkers_and_programs_see_the_same_names() -> None:
+def test_names_are_the_same_for_people_type_checkers_and_programs() -> None:
     assert set(triomq._MODULES) == names_for_tools() == set(NAMES)
     assert dir(triomq) == sorted(triomq.__all__)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_name_is_what_its_home_has(name: str) -> None:
+def test_name_is_that_of_its_module(name: str) -> None:
     found = getattr(triomq, name)
     assert found is getattr(sys.modules[triomq._MODULES[name]], name)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_reference_lists_each_name(name: str) -> None:
+def test_reference_lists_each_name(name: str) -> None:
     text = (ROOT / "docs" / "reference" / "api.rst").read_text(encoding="utf-8")
     assert re.search(rf"`~triomq\.[a-z.]+\.{name}`", text)
 
 
-def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
+def test_unknown_name_is_an_error_with_the_known_ones() -> None:
     with pytest.raises(AttributeError, match=r"'triomq' has no attribute 'open_brokr'.* open_broker"):
         triomq.open_brokr  # noqa: B018  (looking is what is tested)
 

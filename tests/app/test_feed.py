@@ -9,7 +9,7 @@ from triomq.app import Broker, QueueHandle
 from triomq.core import InExclusiveUse, NoSuchQueue, QueueStopped
 
 
-async def test_a_feed_gives_what_is_there_and_what_comes(
+async def test_feed_yields_messages_that_are_there_and_that_come(
     broker: Broker, queue: QueueHandle, nursery: trio.Nursery
 ) -> None:
     await fill(broker, b"1", b"2")
@@ -27,7 +27,7 @@ async def test_a_feed_gives_what_is_there_and_what_comes(
     assert (statistics.ready, statistics.unsettled, statistics.feeds) == (0, 0, 0)
 
 
-async def test_a_window_holds_back_what_is_too_much(broker: Broker, queue: QueueHandle) -> None:
+async def test_window_limits_unsettled_deliveries(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, *[b"x"] * 5)
     async with queue.open_feed(prefetch=2) as feed:
         first = await anext(feed)
@@ -44,7 +44,7 @@ async def test_a_window_holds_back_what_is_too_much(broker: Broker, queue: Queue
         await anext(feed)
 
 
-async def test_without_a_window_everything_comes_at_once(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_without_a_window_gets_everything_at_once(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, *[b"x"] * 1000)
     async with queue.open_feed(prefetch=0) as feed:
         deliveries = [await anext(feed) for _ in range(1000)]
@@ -53,7 +53,7 @@ async def test_without_a_window_everything_comes_at_once(broker: Broker, queue: 
     assert (await queue.statistics()).ready == 0
 
 
-async def test_leaving_requeues_what_is_unsettled_and_marks_only_what_was_seen(
+async def test_feed_that_is_left_requeues_unsettled_messages_and_marks_those_that_were_seen(
     broker: Broker, queue: QueueHandle
 ) -> None:
     await fill(broker, b"1", b"2", b"3", b"4")
@@ -72,7 +72,7 @@ async def test_batches_that_were_never_looked_at_come_back_unmarked(broker: Brok
     assert await bodies(queue, 3) == [(b"1", False), (b"2", False), (b"3", False)]
 
 
-async def test_an_error_in_the_block_comes_out_bare(broker: Broker, queue: QueueHandle) -> None:
+async def test_error_in_the_block_comes_out_bare(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
     with pytest.raises(KeyError):  # noqa: PT012  no group around it
         async with queue.open_feed() as feed:
@@ -81,14 +81,14 @@ async def test_an_error_in_the_block_comes_out_bare(broker: Broker, queue: Queue
     assert await bodies(queue, 1) == [(b"x", True)]
 
 
-async def test_several_feeds_share_a_queue(broker: Broker, queue: QueueHandle) -> None:
+async def test_feeds_share_a_queue(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed(prefetch=1) as one, queue.open_feed(prefetch=1) as other:
         await fill(broker, b"1", b"2")
         found = {(await anext(one)).body, (await anext(other)).body}
     assert found == {b"1", b"2"}
 
 
-async def test_an_exclusive_feed_is_the_only_one(queue: QueueHandle) -> None:
+async def test_exclusive_feed_is_the_only_one(queue: QueueHandle) -> None:
     async with queue.open_feed():
         with pytest.raises(InExclusiveUse):
             async with queue.open_feed(exclusive=True):
@@ -101,14 +101,14 @@ async def test_an_exclusive_feed_is_the_only_one(queue: QueueHandle) -> None:
         pass
 
 
-async def test_a_feed_of_no_queue_is_refused(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_of_no_queue_is_refused(broker: Broker, queue: QueueHandle) -> None:
     await queue.delete()
     with pytest.raises(NoSuchQueue):
         async with queue.open_feed():
             raise AssertionError
 
 
-async def test_the_iteration_ends_when_the_queue_is_deleted(
+async def test_iteration_ends_when_the_queue_is_deleted(
     broker: Broker, queue: QueueHandle, nursery: trio.Nursery
 ) -> None:
     await fill(broker, b"1")
@@ -119,7 +119,7 @@ async def test_the_iteration_ends_when_the_queue_is_deleted(
     assert "q" not in broker.directory.queues
 
 
-async def test_a_feed_goes_on_when_its_queue_crashes(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_goes_on_when_its_queue_crashes(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1", b"2")
     async with queue.open_feed() as feed:
         first = await anext(feed)
@@ -133,7 +133,7 @@ async def test_a_feed_goes_on_when_its_queue_crashes(broker: Broker, queue: Queu
     assert (await queue.statistics()).ready == 0
 
 
-async def test_a_feed_waits_for_a_queue_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_waits_for_a_queue_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1")
     await knock_out(broker, "q")
     before = trio.current_time()
@@ -142,7 +142,7 @@ async def test_a_feed_waits_for_a_queue_that_is_being_restarted(broker: Broker, 
     assert trio.current_time() - before >= 0.08
 
 
-async def test_a_queue_may_crash_at_the_moment_at_which_a_feed_is_opened(broker: Broker, queue: QueueHandle) -> None:
+async def test_queue_may_crash_at_the_moment_at_which_a_feed_is_opened(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1")
     await knock_out(broker, "q")
     crash(broker, "q")  # kept: the next incarnation answers whoever waits for it, and crashes in the same turn
@@ -151,7 +151,7 @@ async def test_a_queue_may_crash_at_the_moment_at_which_a_feed_is_opened(broker:
             assert (await anext(feed)).body == b"1"
 
 
-async def test_a_queue_may_crash_at_the_moment_at_which_its_feed_goes_on(broker: Broker, queue: QueueHandle) -> None:
+async def test_queue_may_crash_at_the_moment_at_which_its_feed_goes_on(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed() as feed:
         await knock_out(broker, "q")
         crash(broker, "q")
@@ -161,7 +161,7 @@ async def test_a_queue_may_crash_at_the_moment_at_which_its_feed_goes_on(broker:
             assert (await anext(feed)).body == b"1"
 
 
-async def test_who_was_cancelled_while_a_queue_was_restarted_may_go_on(broker: Broker, queue: QueueHandle) -> None:
+async def test_iteration_cancelled_during_a_restart_may_go_on(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed() as feed:
         await knock_out(broker, "q")
         with trio.move_on_after(0.01) as early:
@@ -172,7 +172,7 @@ async def test_who_was_cancelled_while_a_queue_was_restarted_may_go_on(broker: B
             assert (await anext(feed)).body == b"1"
 
 
-async def test_a_queue_that_is_given_up_ends_its_feed_with_its_name(broker: Broker, queue: QueueHandle) -> None:
+async def test_queue_that_is_given_up_ends_its_feed_with_its_name(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed() as feed:
         for _ in range(4):
             await queue_ref(broker, "q").wait_running()
@@ -184,7 +184,7 @@ async def test_a_queue_that_is_given_up_ends_its_feed_with_its_name(broker: Brok
             raise AssertionError
 
 
-async def test_a_queue_that_is_given_up_while_one_waits_for_it_is_refused_by_name(
+async def test_queue_that_is_given_up_while_one_waits_for_it_is_refused_by_name(
     broker: Broker, queue: QueueHandle, nursery: trio.Nursery
 ) -> None:
     await knock_out(broker, "q")
@@ -200,7 +200,7 @@ async def test_a_queue_that_is_given_up_while_one_waits_for_it_is_refused_by_nam
             await anext(feed)
 
 
-async def test_a_feed_of_a_domain_that_crashed_says_so(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_of_a_domain_that_crashed_says_so(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed() as feed:
         await fill(broker, b"1")
         broker.domain_ref.crash(None, ValueError("the whole domain"))

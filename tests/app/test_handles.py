@@ -34,7 +34,7 @@ async def test_get_takes_one_message_or_none(broker: Broker, queue: QueueHandle)
     assert (await queue.statistics()).ready == 1
 
 
-async def test_a_queue_counts_what_is_in_it(broker: Broker, queue: QueueHandle) -> None:
+async def test_queue_counts_its_messages(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"12", b"345", b"6")
     await queue.get()
     statistics = await queue.statistics()
@@ -42,14 +42,14 @@ async def test_a_queue_counts_what_is_in_it(broker: Broker, queue: QueueHandle) 
     assert (statistics.published, statistics.delivered, statistics.dropped) == (3, 1, 0)
 
 
-async def test_purge_forgets_what_is_ready(broker: Broker, queue: QueueHandle) -> None:
+async def test_purge_discards_ready_messages(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1", b"2", b"3")
     await queue.get()
     assert await queue.purge() == 2
     assert await queue.purge() == 0
 
 
-async def test_a_queue_in_use_or_not_empty_is_kept_if_asked(broker: Broker, queue: QueueHandle) -> None:
+async def test_queue_in_use_or_not_empty_is_not_deleted_if_asked(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1")
     with pytest.raises(QueueNotEmpty):
         await queue.delete(if_empty=True)
@@ -60,7 +60,7 @@ async def test_a_queue_in_use_or_not_empty_is_kept_if_asked(broker: Broker, queu
     await queue.delete()
 
 
-async def test_a_queue_that_is_gone_is_not_found_and_may_come_again(broker: Broker, queue: QueueHandle) -> None:
+async def test_queue_that_is_gone_is_not_found_and_may_come_again(broker: Broker, queue: QueueHandle) -> None:
     await queue.delete()
     for ask in (queue.get, queue.purge, queue.statistics):
         with pytest.raises(NoSuchQueue, match="'q'"):
@@ -69,7 +69,7 @@ async def test_a_queue_that_is_gone_is_not_found_and_may_come_again(broker: Brok
     assert await queue.get() is None
 
 
-async def test_a_handle_outlives_the_crash_of_its_queue(broker: Broker, queue: QueueHandle) -> None:
+async def test_handle_outlives_the_crash_of_its_queue(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1")
     crash(broker, "q")
     delivery = await queue.get()
@@ -77,7 +77,7 @@ async def test_a_handle_outlives_the_crash_of_its_queue(broker: Broker, queue: Q
     assert delivery.body == b"1"
 
 
-async def test_a_question_waits_for_a_queue_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
+async def test_question_waits_for_a_queue_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1")
     await knock_out(broker, "q")
     before = trio.current_time()
@@ -97,7 +97,7 @@ async def test_bindings_lead_from_sinks_to_queues_and_to_sinks(broker: Broker, q
     assert (await queue.statistics()).ready == 1
 
 
-async def test_a_headers_sink_looks_at_headers(broker: Broker, queue: QueueHandle) -> None:
+async def test_headers_sink_looks_at_headers(broker: Broker, queue: QueueHandle) -> None:
     from triomq.core import Properties
 
     sink = broker.sink("amq.headers")
@@ -110,7 +110,7 @@ async def test_a_headers_sink_looks_at_headers(broker: Broker, queue: QueueHandl
     await sink.unbind(queue, arguments={"x-match": "any", "n": 1, "m": 1})
 
 
-async def test_a_binding_needs_both_ends(broker: Broker, queue: QueueHandle) -> None:
+async def test_binding_needs_both_ends(broker: Broker, queue: QueueHandle) -> None:
     sink = await broker.declare_sink("s")
     await sink.delete()
     await sink.delete()
@@ -121,7 +121,7 @@ async def test_a_binding_needs_both_ends(broker: Broker, queue: QueueHandle) -> 
         await broker.sink("amq.fanout").bind(queue)
 
 
-async def test_a_sink_in_use_is_kept_if_asked(broker: Broker, queue: QueueHandle) -> None:
+async def test_sink_in_use_is_not_deleted_if_asked(broker: Broker, queue: QueueHandle) -> None:
     sink = await broker.declare_sink("s")
     await sink.bind(queue, "k")
     with pytest.raises(SinkInUse):
@@ -132,7 +132,7 @@ async def test_a_sink_in_use_is_kept_if_asked(broker: Broker, queue: QueueHandle
         broker.sink("s")
 
 
-async def test_a_binding_waits_for_a_sink_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
+async def test_binding_waits_for_a_sink_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
     sink = await broker.declare_sink("s", "fanout")
     ref = broker.directory.sinks["s"].ref
     for _ in range(2):
@@ -146,7 +146,7 @@ async def test_a_binding_waits_for_a_sink_that_is_being_restarted(broker: Broker
     assert (await queue.statistics()).ready == 1
 
 
-async def test_a_binding_may_ask_more_of_a_message_than_its_key(broker: Broker, queue: QueueHandle) -> None:
+async def test_binding_may_ask_more_of_a_message_than_its_key(broker: Broker, queue: QueueHandle) -> None:
     shop = await broker.declare_sink("shop", "topic")
     dear = make_predicate([Condition("price", Comparison.AT_LEAST, 100)])
     await shop.bind(queue, "order.#", predicate=dear)
@@ -161,7 +161,7 @@ async def test_a_binding_may_ask_more_of_a_message_than_its_key(broker: Broker, 
     assert await queue.get() is None
 
 
-async def test_who_browses_sees_all_and_takes_nothing(broker: Broker, queue: QueueHandle) -> None:
+async def test_browse_returns_all_and_takes_nothing(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, *(b"%d" % number for number in range(5)))
     first = await queue.browse(limit=2)
     rest = await queue.browse(after=first[-1].id)
@@ -170,7 +170,7 @@ async def test_who_browses_sees_all_and_takes_nothing(broker: Broker, queue: Que
     assert await queue.browse(after=rest[-1].id) == []
 
 
-async def test_what_one_has_seen_can_be_forgotten_up_to_there(broker: Broker, queue: QueueHandle) -> None:
+async def test_discard_removes_messages_up_to_an_id(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1", b"2", b"3")
     seen = await queue.browse(limit=2)
     await fill(broker, b"4")
@@ -178,14 +178,14 @@ async def test_what_one_has_seen_can_be_forgotten_up_to_there(broker: Broker, qu
     assert await bodies(queue, 2) == [(b"3", False), (b"4", False)]
 
 
-async def test_a_feed_of_higher_priority_gets_messages_first(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_of_higher_priority_gets_messages_first(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed(prefetch=2) as low, queue.open_feed(prefetch=2, priority=1) as high:
         await fill(broker, b"1", b"2", b"3")
         assert [(await anext(high)).body for _ in range(2)] == [b"1", b"2"]
         assert (await anext(low)).body == b"3"
 
 
-async def test_a_feed_may_want_nothing_of_what_this_program_publishes(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_with_no_local_gets_no_messages_of_this_program(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed(no_local=True) as strict:
         await fill(broker, b"1")
         with trio.move_on_after(1) as waited:

@@ -18,14 +18,14 @@ async def waits(broker: Broker) -> bool:
     return late.cancelled_caught
 
 
-async def test_a_broker_in_which_nothing_happens_is_idle(broker: Broker, queue: QueueHandle) -> None:
+async def test_broker_in_which_nothing_happens_is_idle(broker: Broker, queue: QueueHandle) -> None:
     await broker.wait_idle()
     await fill(broker, b"nobody takes it")
     await broker.wait_idle()
     assert broker.describe_busy() == ""
 
 
-async def test_it_waits_until_consumers_have_settled_all_that_came(
+async def test_wait_idle_waits_until_consumers_have_settled_all_messages(
     broker: Broker, queue: QueueHandle, nursery: trio.Nursery
 ) -> None:
     done: list[bytes] = []
@@ -47,14 +47,14 @@ async def test_it_waits_until_consumers_have_settled_all_that_came(
     assert done == [b"1", b"2", b"one more"]
 
 
-async def test_a_feed_with_no_room_leaves_the_broker_busy(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_with_no_room_leaves_the_broker_busy(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed(prefetch=1):
         await fill(broker, b"1", b"2")
         assert await waits(broker)
     assert not await waits(broker)
 
 
-async def test_all_domains_are_waited_for(virtual_time: None, nursery: trio.Nursery) -> None:
+async def test_wait_idle_waits_for_all_domains(virtual_time: None, nursery: trio.Nursery) -> None:
     async with open_broker(domains=["a", "b"]) as broker:
         deliveries = []
         for name in broker.domains:
@@ -69,7 +69,7 @@ async def test_all_domains_are_waited_for(virtual_time: None, nursery: trio.Nurs
         assert not await waits(broker)
 
 
-async def test_a_queue_that_is_being_restarted_is_waited_for(broker: Broker, queue: QueueHandle) -> None:
+async def test_queue_that_is_being_restarted_is_waited_for(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed() as feed:
         await knock_out(broker, "q")
         broker.consumers.turn(lambda: None)
@@ -86,7 +86,7 @@ async def test_a_queue_that_is_being_restarted_is_waited_for(broker: Broker, que
             delivery.accept()
 
 
-async def test_a_crash_while_one_waits_is_waited_out(broker: Broker, queue: QueueHandle, nursery: trio.Nursery) -> None:
+async def test_wait_idle_goes_on_after_a_crash(broker: Broker, queue: QueueHandle, nursery: trio.Nursery) -> None:
     await fill(broker, b"1")
     async with queue.open_feed() as feed:
         await anext(feed)
@@ -100,7 +100,7 @@ async def test_a_crash_while_one_waits_is_waited_out(broker: Broker, queue: Queu
             again.accept()
 
 
-async def test_the_end_of_the_broker_ends_the_wait(virtual_time: None) -> None:
+async def test_end_of_the_broker_ends_the_wait(virtual_time: None) -> None:
     waiting: list[BaseException] = []
 
     async def wait(broker: Broker) -> None:

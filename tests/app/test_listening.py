@@ -32,7 +32,7 @@ async def test_endpoints_come_and_go_at_run_time() -> None:
         await first.aclose()
 
 
-async def test_the_log_says_whom_a_drain_cut_and_how_it_ended(caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_says_whom_a_drain_cut_and_how_it_ended(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with open_broker(AMQP(host="127.0.0.1", port=0), drain=0.1) as broker:
         deaf = Client(await trio.open_tcp_stream("127.0.0.1", broker.listening[0].port))
@@ -57,7 +57,7 @@ async def test_the_log_says_whom_a_drain_cut_and_how_it_ended(caplog: pytest.Log
     assert (record.levelname, vars(record)["fields"]["cut"]) == ("INFO", 0)
 
 
-async def test_a_port_in_use_is_a_configuration_error_and_the_broker_goes_on() -> None:
+async def test_port_in_use_is_a_configuration_error_and_the_broker_goes_on() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         port = broker.listening[0].port
         with pytest.raises(ConfigError, match="is in use by another program"):
@@ -66,7 +66,7 @@ async def test_a_port_in_use_is_a_configuration_error_and_the_broker_goes_on() -
         assert len(broker.listening) == 1
 
 
-async def test_a_port_in_use_comes_out_of_open_broker_bare() -> None:
+async def test_port_in_use_comes_out_of_open_broker_bare() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         port = broker.listening[0].port
         with pytest.raises(ConfigError):
@@ -75,13 +75,13 @@ async def test_a_port_in_use_comes_out_of_open_broker_bare() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
-async def test_an_address_open_to_others_is_refused_while_everybody_knows_the_password(host: str) -> None:
+async def test_address_open_to_others_is_refused_for_the_default_user(host: str) -> None:
     async with open_broker() as broker:
         with pytest.raises(ConfigError, match="is open to other machines"):
             await broker.listen(AMQP(host=host, port=0))
 
 
-async def test_an_address_open_to_others_is_fine_with_users_of_ones_own() -> None:
+async def test_address_open_to_others_is_fine_with_users_of_ones_own() -> None:
     async with open_broker(AMQP(host="0.0.0.0", port=0), users={"ada": "secret"}) as broker:
         address = ("127.0.0.1", broker.listening[0].port)
         stranger = Client(await trio.open_tcp_stream(*address))
@@ -92,12 +92,12 @@ async def test_an_address_open_to_others_is_fine_with_users_of_ones_own() -> Non
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-async def test_a_loopback_address_is_not_open_to_others(host: str) -> None:
+async def test_loopback_address_is_not_open_to_others(host: str) -> None:
     async with open_broker(AMQP(host=host, port=0)) as broker:
         assert broker.listening[0].address[0] in ("127.0.0.1", "::1")
 
 
-async def test_an_endpoint_that_crashed_listens_again_on_its_port(caplog: pytest.LogCaptureFixture) -> None:
+async def test_endpoint_that_crashed_listens_again_on_its_port(caplog: pytest.LogCaptureFixture) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         listening = broker.listening[0]
         port = listening.port
@@ -110,7 +110,7 @@ async def test_an_endpoint_that_crashed_listens_again_on_its_port(caplog: pytest
         await client.leave()
 
 
-async def test_leaving_says_goodbye_to_clients(nursery: trio.Nursery) -> None:
+async def test_leaving_the_block_closes_connections_in_order(nursery: trio.Nursery) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         client = Client(await trio.open_tcp_stream(*broker.listening[0].address))
         await client.connect()
@@ -124,7 +124,7 @@ async def test_leaving_says_goodbye_to_clients(nursery: trio.Nursery) -> None:
     assert goodbyes == [(320, "CONNECTION_FORCED - the broker is shutting down")]
 
 
-async def test_an_endpoint_may_listen_on_a_unix_socket(tmp_path: Path) -> None:
+async def test_endpoint_may_listen_on_a_unix_socket(tmp_path: Path) -> None:
     path = str(tmp_path / "broker.sock")
     async with open_broker(AMQP(path=path)) as broker:
         listening = broker.listening[0]
@@ -139,7 +139,7 @@ async def test_an_endpoint_may_listen_on_a_unix_socket(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["::1", "localhost"])
-async def test_an_endpoint_may_listen_on_ipv6(host: str) -> None:
+async def test_endpoint_may_listen_on_ipv6(host: str) -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     async with open_broker(AMQP(host=host, port=0)) as broker:
@@ -151,7 +151,7 @@ async def test_an_endpoint_may_listen_on_ipv6(host: str) -> None:
         await client.leave()
 
 
-async def test_what_listens_no_more_has_no_address() -> None:
+async def test_endpoint_that_was_closed_has_no_address() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         listening = broker.listening[0]
         await listening.aclose()
@@ -160,7 +160,7 @@ async def test_what_listens_no_more_has_no_address() -> None:
             _ = listening.address
 
 
-async def test_a_socket_file_is_taken_over_by_the_next_incarnation(tmp_path: Path) -> None:
+async def test_socket_file_is_taken_over_by_the_next_incarnation(tmp_path: Path) -> None:
     path = str(tmp_path / "broker.sock")
     async with open_broker(AMQP(path=path)) as broker:
         (ref,) = broker.endpoint_refs.values()

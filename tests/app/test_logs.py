@@ -37,7 +37,7 @@ def _as_before() -> Iterator[None]:
     ours.setLevel(level)
 
 
-def test_an_event_is_a_line_with_fields() -> None:
+def test_event_is_a_line_with_fields() -> None:
     line = TextLines().format(
         record("connection opened", peer="127.0.0.1:5001", user="guest", vhost="/", connection=12)
     )
@@ -61,7 +61,7 @@ def test_an_event_is_a_line_with_fields() -> None:
         (None, "user=None"),
     ],
 )
-def test_no_peer_can_forge_a_line_or_a_field(value: object, shown: str) -> None:
+def test_peers_cannot_forge_a_line_or_a_field(value: object, shown: str) -> None:
     line = TextLines().format(record("login refused", user=value))
     assert line.partition("refused ")[2] == shown
     assert len(line.splitlines()) == 1
@@ -71,7 +71,7 @@ def test_words_are_escaped_too() -> None:
     assert TextLines().format(record("about %s", "a\nb")).endswith(" INFO about a\\nb")
 
 
-def test_a_traceback_follows_behind_spaces() -> None:
+def test_traceback_follows_behind_spaces() -> None:
     first, *rest = TextLines().format(crashed()).splitlines()
     assert first.endswith(" INFO crashed")
     assert rest == ["    ValueError: first", "    2026-11-20T12:00:00.000Z INFO user added"]
@@ -92,16 +92,16 @@ def test_programs_get_an_object_for_each_event() -> None:
     }
 
 
-def test_a_field_cannot_pose_as_the_event() -> None:
+def test_field_cannot_pose_as_the_event() -> None:
     assert json.loads(JSONLines().format(record("opened", event="forged", level="error")))["event"] == "opened"
 
 
-def test_a_traceback_is_one_more_field() -> None:
+def test_traceback_is_one_more_field() -> None:
     assert json.loads(JSONLines().format(crashed()))["traceback"].startswith("ValueError: first\n")
 
 
 @pytest.mark.usefixtures("_as_before")
-def test_setting_up_again_replaces_what_was_there() -> None:
+def test_logging_that_is_set_up_again_replaces_the_first() -> None:
     first, second = io.StringIO(), io.StringIO()
     set_up_logging(Log("info", "text"), first)
     logging.getLogger("triomq.test").info("one")
@@ -113,7 +113,7 @@ def test_setting_up_again_replaces_what_was_there() -> None:
 
 
 @pytest.mark.usefixtures("_as_before")
-def test_the_log_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging(Log())
     logging.getLogger("triomq.test").info("one", extra={"fields": {"user": "ada"}})
     assert capsys.readouterr().err.endswith(" INFO one user=ada\n")

@@ -30,11 +30,11 @@ def limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Limits:
 
 
 @pytest.mark.parametrize(("watermark", "octets"), [(0, 0), (1.5e6, 1_500_000), (2, 2), (8 * GIB, 8 * GIB)])
-def test_a_mark_above_one_is_octets(watermark: float, octets: int) -> None:
+def test_mark_above_one_is_octets(watermark: float, octets: int) -> None:
     assert memory_mark(watermark) == octets
 
 
-def test_a_mark_up_to_one_is_a_part_of_the_machine(limits: Limits) -> None:
+def test_mark_up_to_one_is_a_part_of_the_machine(limits: Limits) -> None:
     whole = memory_mark(1)
     assert whole > GIB / 8
     assert memory_mark(0.5) == whole // 2
@@ -51,23 +51,23 @@ def test_a_mark_up_to_one_is_a_part_of_the_machine(limits: Limits) -> None:
         ("4:memory:/docker/abc", "memory__memory_limit_in_bytes"),
     ],
 )
-def test_a_control_group_or_one_above_it_may_have_less(limits: Limits, group: str, file: str) -> None:
+def test_control_group_or_one_above_it_may_have_less(limits: Limits, group: str, file: str) -> None:
     limits(group, **{file: "64000000"})
     assert memory_mark(0.5) == 32_000_000
 
 
-def test_the_lowest_limit_counts(limits: Limits) -> None:
+def test_lowest_limit_counts(limits: Limits) -> None:
     limits("0::/a/b", a__b__memory_max="64000000", a__memory_max="32000000", memory_max="128000000")
     assert machine_memory() == 32_000_000
 
 
-def test_a_control_group_without_a_limit_has_all(limits: Limits) -> None:
+def test_control_group_without_a_limit_has_all(limits: Limits) -> None:
     whole = memory_mark(1)
     limits("0::/a\n4:memory:/", a__memory_max="max", memory__memory_limit_in_bytes="9223372036854771712")
     assert memory_mark(1) == whole
 
 
-def test_a_process_gives_back_what_it_has_freed(limits: Limits) -> None:
+def test_process_returns_free_memory(limits: Limits) -> None:
     process = own_process()
     assert process is not None
     assert process.limit == machine_memory()
@@ -80,7 +80,7 @@ def test_a_process_gives_back_what_it_has_freed(limits: Limits) -> None:
     assert last
 
 
-def test_what_this_process_has_is_known_on_linux() -> None:
+def test_memory_of_this_process_is_known_on_linux() -> None:
     resident = resident_memory()
     if resident is not None:
         before = resident()
@@ -89,6 +89,6 @@ def test_what_this_process_has_is_known_on_linux() -> None:
         assert resident() > before + len(ballast) // 2
 
 
-def test_elsewhere_it_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_this_process_is_unknown_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
     assert resident_memory() is None

@@ -197,7 +197,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-async def test_a_mistake_is_answered_with_what_is_allowed(broker: Broker, queue: QueueHandle, row: Row) -> None:
+async def test_mistake_is_an_error_with_what_is_allowed(broker: Broker, queue: QueueHandle, row: Row) -> None:
     sink = await broker.declare_sink("s")
     await fill(broker, b"1", b"2")
     with pytest.raises(row.error, match=row.text), trio.fail_after(10):
@@ -256,7 +256,7 @@ CLOSED: list[tuple[str, Callable[[Broker, QueueHandle, SinkHandle], Awaitable[ob
 
 
 @pytest.mark.parametrize("call", [call for _, call in CLOSED], ids=[name for name, _ in CLOSED])
-async def test_a_closed_broker_says_closed(
+async def test_closed_broker_raises_that_it_is_closed(
     virtual_time: None, call: Callable[[Broker, QueueHandle, SinkHandle], Awaitable[object]]
 ) -> None:
     async with open_broker() as broker:
@@ -265,7 +265,9 @@ async def test_a_closed_broker_says_closed(
         await call(broker, queue, sink)
 
 
-async def test_a_thread_is_told_of_open_blocking_broker_and_breaks_nothing(broker: Broker, queue: QueueHandle) -> None:
+async def test_error_in_a_thread_names_open_blocking_broker_and_nothing_is_broken(
+    broker: Broker, queue: QueueHandle
+) -> None:
     await fill(broker, b"1")
     delivery = await queue.get()
     assert delivery is not None
@@ -279,7 +281,7 @@ async def test_a_thread_is_told_of_open_blocking_broker_and_breaks_nothing(broke
     assert await bodies(queue, 1) == [(b"2", False)]
 
 
-async def test_a_loop_of_asyncio_in_a_thread_is_told_of_open_asyncio_broker(broker: Broker, queue: QueueHandle) -> None:
+async def test_error_in_a_loop_of_asyncio_names_open_asyncio_broker(broker: Broker, queue: QueueHandle) -> None:
     for call in (partial(broker.publish, "", "q", b"x"), queue.statistics, partial(broker.declare_queue, "n")):
         with pytest.raises(RuntimeError, match=r"open_asyncio_broker.*AsyncioBroker\(portal\)"):
             await in_thread(lambda call=call: asyncio.run(call()))  # type: ignore[misc]
@@ -318,7 +320,7 @@ def test_trio_is_named_where_nothing_runs() -> None:
         open_broker().__aenter__().send(None)  # type: ignore[attr-defined]
 
 
-async def test_a_queue_that_is_not_there_is_named_in_the_log_once_a_minute(
+async def test_queue_that_is_not_there_is_named_in_the_log_once_a_minute(
     broker: Broker, queue: QueueHandle, caplog: pytest.LogCaptureFixture
 ) -> None:
     await broker.declare_queue("orders")
@@ -330,7 +332,7 @@ async def test_a_queue_that_is_not_there_is_named_in_the_log_once_a_minute(
     assert "mandatory=True" in record.message
 
 
-async def test_a_delivery_that_is_settled_too_late_leaves_a_line(
+async def test_delivery_that_is_settled_too_late_leaves_a_line(
     broker: Broker, queue: QueueHandle, caplog: pytest.LogCaptureFixture
 ) -> None:
     await fill(broker, b"1", b"2")
@@ -343,7 +345,7 @@ async def test_a_delivery_that_is_settled_too_late_leaves_a_line(
     assert await bodies(queue, 2) == [(b"1", True), (b"2", True)]
 
 
-async def test_a_feed_that_stands_still_for_want_of_settling_says_so_once(
+async def test_feed_that_stands_still_for_want_of_settling_says_so_once(
     broker: Broker, queue: QueueHandle, caplog: pytest.LogCaptureFixture
 ) -> None:
     await fill(broker, b"1", b"2", b"3")

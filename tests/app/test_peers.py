@@ -20,7 +20,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_file_may_name_peers_and_files_beside_it(tmp_path: Path) -> None:
+def test_file_may_name_peers_and_files_beside_it(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("pass\n")
     text = '[[peers]]\nurl = "amqp://ada@there:5673/shop"\npassword_file = "secret"\norigin = "here"\n'
     (peer,) = load_config(write(tmp_path, text), {}).peers
@@ -40,7 +40,7 @@ def test_a_file_may_name_peers_and_files_beside_it(tmp_path: Path) -> None:
         ('url = "amqp://there"\npipe_type = "queue"', "pipe, fifo|'pipe', 'fifo'"),
     ],
 )
-def test_what_is_wrong_is_said_and_no_password(tmp_path: Path, text: str, trouble: str) -> None:
+def test_errors_name_the_mistake_and_no_password(tmp_path: Path, text: str, trouble: str) -> None:
     with pytest.raises(ConfigError, match=trouble) as caught:
         load_config(write(tmp_path, f"[[peers]]\n{text}\n"), {})
     assert "secret" not in str(caught.value)
@@ -67,7 +67,7 @@ async def test_peers_come_and_go_with_the_configuration(caplog: pytest.LogCaptur
         assert events == ["peer added", "peer added", "peer removed", "peer removed"]
 
 
-async def test_a_peer_is_reached_over_tls_and_only_if_it_is_to_be_trusted(tmp_path: Path) -> None:
+async def test_peer_is_reached_over_tls_and_only_if_it_is_to_be_trusted(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     authority.issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "s.pem"))
@@ -84,14 +84,14 @@ async def test_a_peer_is_reached_over_tls_and_only_if_it_is_to_be_trusted(tmp_pa
         assert not wrong.statistics().is_connected
 
 
-async def test_a_peer_shows_where_it_is() -> None:
+async def test_peer_shows_where_it_is() -> None:
     async with open_broker() as here:
         peer = await here.synchronise(Synchronise("amqp://guest:secret@127.0.0.1:1"))
         assert isinstance(peer, Peer)
         assert repr(peer) == "<Peer '127.0.0.1:1'>"
 
 
-async def test_what_a_peer_had_made_can_be_forgotten() -> None:
+async def test_forget_origin_deletes_what_a_peer_has_made() -> None:
     async with open_broker(HERE, drain=0.1) as there, open_broker() as here:
         await here.declare_queue("q")
         peer = await here.synchronise(Synchronise(f"amqp://127.0.0.1:{there.listening[0].port}", origin="here"))

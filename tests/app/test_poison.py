@@ -29,7 +29,7 @@ async def letters(broker: Broker) -> QueueHandle:
     return letters
 
 
-async def test_a_failed_block_puts_its_message_back_later_each_time(broker: Broker, queue: QueueHandle) -> None:
+async def test_failed_block_puts_its_message_back_later_each_time(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
     times = [await fail_once(queue) for _ in range(9)]
     pauses = [round(after - before, 3) for before, after in pairwise(times)]
@@ -39,7 +39,9 @@ async def test_a_failed_block_puts_its_message_back_later_each_time(broker: Brok
     assert entry.attempts == 9
 
 
-async def test_others_go_meanwhile_and_it_comes_back_to_its_place_marked(broker: Broker, queue: QueueHandle) -> None:
+async def test_failed_message_lets_others_pass_and_comes_back_to_its_place_marked(
+    broker: Broker, queue: QueueHandle
+) -> None:
     await fill(broker, b"1", b"2", b"3")
     async with queue.open_feed(prefetch=1) as feed:
         with pytest.raises(ValueError, match="bad"), await anext(feed):
@@ -53,7 +55,7 @@ async def test_others_go_meanwhile_and_it_comes_back_to_its_place_marked(broker:
         assert (second.body, again.body, again.redelivered) == (b"2", b"1", True)
 
 
-async def test_a_cancelled_block_puts_back_at_once(broker: Broker, queue: QueueHandle) -> None:
+async def test_cancelled_block_puts_back_at_once(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
     delivery = await queue.get()
     assert delivery is not None
@@ -61,9 +63,10 @@ async def test_a_cancelled_block_puts_back_at_once(broker: Broker, queue: QueueH
         scope.cancel()
         await trio.sleep_forever()
     assert (await queue.statistics()).ready == 1
+    assert await bodies(queue, 1) == [(b"x", True)]
 
 
-async def test_a_group_with_a_cancellation_in_it_puts_back_at_once(broker: Broker, queue: QueueHandle) -> None:
+async def test_group_with_a_cancellation_in_it_puts_back_at_once(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
     delivery = await queue.get()
     assert delivery is not None
@@ -72,7 +75,7 @@ async def test_a_group_with_a_cancellation_in_it_puts_back_at_once(broker: Broke
     assert (await queue.statistics()).ready == 1
 
 
-async def test_the_fifth_failure_makes_it_a_dead_letter_if_there_is_a_sink(
+async def test_fifth_failure_makes_it_a_dead_letter_if_there_is_a_sink(
     broker: Broker, letters: QueueHandle, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = await broker.declare_queue("q", dead_letter_sink="given up")
@@ -105,7 +108,7 @@ async def test_the_fifth_failure_makes_it_a_dead_letter_if_there_is_a_sink(
     }
 
 
-async def test_it_is_not_dropped_while_the_sink_leads_nowhere(broker: Broker) -> None:
+async def test_failed_message_is_not_dropped_while_the_sink_leads_nowhere(broker: Broker) -> None:
     queue = await broker.declare_queue("q", dead_letter_sink="not there yet")
     await fill(broker, b"x")
     for _ in range(7):
@@ -114,7 +117,7 @@ async def test_it_is_not_dropped_while_the_sink_leads_nowhere(broker: Broker) ->
     assert await bodies(queue, 1) == [(b"x", True)]
 
 
-async def test_a_delivery_limit_of_the_queue_counts_as_ever(broker: Broker, letters: QueueHandle) -> None:
+async def test_delivery_limit_of_the_queue_counts_as_ever(broker: Broker, letters: QueueHandle) -> None:
     queue = await broker.declare_queue("q", delivery_limit=1, dead_letter_sink="given up")
     await fill(broker, b"x")
     await fail_once(queue)
@@ -123,14 +126,14 @@ async def test_a_delivery_limit_of_the_queue_counts_as_ever(broker: Broker, lett
     assert (await letters.statistics()).ready == 1
 
 
-async def test_a_priority_queue_puts_it_back_into_its_level(broker: Broker) -> None:
+async def test_priority_queue_puts_it_back_into_its_level(broker: Broker) -> None:
     queue = await broker.declare_queue("q", max_priority=2)
     await fill(broker, b"x")
     before = await fail_once(queue)
     assert await fail_once(queue) - before == pytest.approx(1)
 
 
-async def test_a_message_that_expires_meanwhile_is_dropped_when_its_time_comes(broker: Broker) -> None:
+async def test_message_that_expires_meanwhile_is_dropped_when_its_time_comes(broker: Broker) -> None:
     queue = await broker.declare_queue("q", message_ttl=0.5)
     await fill(broker, b"x")
     await fail_once(queue)
@@ -139,7 +142,7 @@ async def test_a_message_that_expires_meanwhile_is_dropped_when_its_time_comes(b
     assert (statistics.ready, statistics.delayed, statistics.expired) == (0, 0, 1)
 
 
-async def test_a_purge_forgets_it(broker: Broker, queue: QueueHandle) -> None:
+async def test_purge_forgets_it(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
     await fail_once(queue)
     assert await queue.purge() == 1
@@ -147,7 +150,7 @@ async def test_a_purge_forgets_it(broker: Broker, queue: QueueHandle) -> None:
     assert (await queue.statistics()).ready == 0
 
 
-async def test_a_queue_that_crashes_has_it_at_once_counted_once(broker: Broker, queue: QueueHandle) -> None:
+async def test_queue_that_crashes_has_it_at_once_counted_once(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
     await fail_once(queue)
     crash(broker, "q")
@@ -165,7 +168,7 @@ async def test_wait_idle_waits_until_it_has_come_back(broker: Broker, queue: Que
     assert (await queue.statistics()).ready == 1
 
 
-async def test_how_often_it_has_failed_is_known_after_a_restart(tmp_path: Path) -> None:
+async def test_failures_are_counted_across_a_restart(tmp_path: Path) -> None:
     for attempt in (1, 2, 3):
         async with open_broker(data_dir=tmp_path, store_host="thread") as broker:
             queue = await broker.declare_queue("q")
@@ -177,7 +180,7 @@ async def test_how_often_it_has_failed_is_known_after_a_restart(tmp_path: Path) 
             await fail_once(queue)
 
 
-def test_a_thread_that_fails_puts_it_back_later_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_thread_that_fails_puts_it_back_later_too(caplog: pytest.LogCaptureFixture) -> None:
     with open_blocking_broker() as broker:
         queue = broker.declare_queue("q")
         broker.publish("", "q", b"x")
@@ -208,9 +211,7 @@ class Consumer(InPlaceActor):
                     self.done.append(delivery.body)
 
 
-async def test_one_poison_message_neither_ends_the_broker_nor_its_consumer(
-    broker: Broker, letters: QueueHandle
-) -> None:
+async def test_poison_message_ends_neither_the_broker_nor_its_consumer(broker: Broker, letters: QueueHandle) -> None:
     queue = await broker.declare_queue("q", dead_letter_sink="given up")
     done: list[bytes] = []
     ref = await broker.system.start(lambda: Consumer(queue, done), name="consumer")
@@ -222,7 +223,7 @@ async def test_one_poison_message_neither_ends_the_broker_nor_its_consumer(
     assert (await letters.statistics()).ready == 1
 
 
-async def test_a_consumer_that_fails_too_often_is_stopped_alone(
+async def test_consumer_that_fails_too_often_is_stopped_alone(
     broker: Broker, queue: QueueHandle, caplog: pytest.LogCaptureFixture
 ) -> None:
     ref = await broker.system.start(lambda: Consumer(queue, []), name="consumer")

@@ -9,7 +9,7 @@ from triomq.errors import ConfigError
 LIMIT = {"max-length": 5}
 
 
-def test_a_policy_is_about_its_domain_or_all() -> None:
+def test_policy_is_about_its_domain_or_all() -> None:
     policies = [PolicyConfig("a", "^a", LIMIT), PolicyConfig("b", "^b", LIMIT, "queues", 3, "shop")]
     everywhere = Policy("a", "^a", PolicyOptions(max_length=5))
     of_the_shop = Policy("b", "^b", PolicyOptions(max_length=5), AppliesTo.QUEUES, 3)
@@ -26,12 +26,12 @@ def test_a_policy_is_about_its_domain_or_all() -> None:
         (PolicyConfig("first", "", LIMIT), "policies[1].name: 'first' is the name of policies[0] too; choose another"),
     ],
 )
-def test_what_is_wrong_says_where(policy: PolicyConfig, text: str) -> None:
+def test_errors_name_the_place(policy: PolicyConfig, text: str) -> None:
     with pytest.raises(ConfigError) as refused:
         check_policies([PolicyConfig("first", "", LIMIT, domain="shop"), policy], ["default", "shop"])
     assert str(refused.value).startswith(text)
 
 
-def test_two_domains_may_have_policies_of_one_name() -> None:
+def test_domains_may_have_policies_of_one_name() -> None:
     policies = [PolicyConfig("a", "", LIMIT, domain=domain) for domain in ("default", "shop")]
     check_policies(policies, ["default", "shop"])

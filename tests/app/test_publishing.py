@@ -15,7 +15,7 @@ from triomq.core import NoSuchSink, SinkInternal
 from triomq.errors import LimitExceeded, Unroutable
 
 
-async def test_a_message_is_in_every_queue_when_publish_returns(broker: Broker) -> None:
+async def test_message_is_in_every_queue_when_publish_returns(broker: Broker) -> None:
     fan = await broker.declare_sink("fan", "fanout")
     queues = [await broker.declare_queue(f"q{number}") for number in range(10)]
     for queue in queues:
@@ -25,20 +25,20 @@ async def test_a_message_is_in_every_queue_when_publish_returns(broker: Broker) 
     assert [state.backlog.ready for state in broker.directory.queues.values()] == [2] * 10
 
 
-async def test_who_publishes_to_no_sink_is_told(broker: Broker) -> None:
+async def test_publish_to_a_missing_sink_raises(broker: Broker) -> None:
     with pytest.raises(NoSuchSink, match="'nope'"):
         await broker.publish("nope", "", b"")
     with pytest.raises(NoSuchSink):
         broker.publish_nowait("nope", "", b"")
 
 
-async def test_an_internal_sink_takes_nothing(broker: Broker) -> None:
+async def test_internal_sink_takes_nothing(broker: Broker) -> None:
     await broker.declare_sink("inner", internal=True)
     with pytest.raises(SinkInternal):
         await broker.publish("inner", "", b"")
 
 
-async def test_what_reaches_nobody_is_an_error_only_if_mandatory(broker: Broker) -> None:
+async def test_unroutable_message_is_an_error_only_if_mandatory(broker: Broker) -> None:
     await broker.publish("", "nobody", b"")
     with pytest.raises(Unroutable, match="bind one"):
         await broker.publish("", "nobody", b"", mandatory=True)
@@ -46,7 +46,7 @@ async def test_what_reaches_nobody_is_an_error_only_if_mandatory(broker: Broker)
         broker.publish_nowait("", "nobody", b"", mandatory=True)
 
 
-async def test_what_the_alternate_takes_has_reached_somebody(broker: Broker) -> None:
+async def test_mandatory_message_may_go_to_the_alternate(broker: Broker) -> None:
     lost, queue = await broker.declare_sink("lost", "fanout"), await broker.declare_queue("q")
     await broker.declare_sink("s", alternate="lost")
     with pytest.raises(Unroutable):
@@ -56,7 +56,7 @@ async def test_what_the_alternate_takes_has_reached_somebody(broker: Broker) -> 
     assert await bodies(queue, 1) == [(b"2", False)]
 
 
-async def test_a_property_chooses_the_queue(broker: Broker) -> None:
+async def test_property_chooses_the_queue(broker: Broker) -> None:
     sink = await broker.declare_sink("s", "x-consistent-hash", hash_property="message_id")
     queues = [await broker.declare_queue(name) for name in ("a", "b")]
     for queue in queues:
@@ -69,7 +69,7 @@ async def test_a_property_chooses_the_queue(broker: Broker) -> None:
     assert all(count and count % 2 == 0 for count in counts)
 
 
-async def test_a_full_queue_refuses_and_says_what_to_do(broker: Broker) -> None:
+async def test_full_queue_refuses_and_says_what_to_do(broker: Broker) -> None:
     await broker.declare_queue("q", max_length=1, overflow="reject-publish")
     await broker.publish("", "q", b"1")
     with pytest.raises(LimitExceeded, match="consume from it, or raise its max_length"):
@@ -78,13 +78,13 @@ async def test_a_full_queue_refuses_and_says_what_to_do(broker: Broker) -> None:
         broker.publish_nowait("", "q", b"3")
 
 
-async def test_the_oldest_give_way_in_a_queue_that_drops_its_head(broker: Broker) -> None:
+async def test_oldest_give_way_in_a_queue_that_drops_its_head(broker: Broker) -> None:
     queue = await broker.declare_queue("q", max_length=2)
     await fill(broker, b"1", b"2", b"3")
     assert await bodies(queue, 2) == [(b"2", False), (b"3", False)]
 
 
-async def test_a_publish_waits_for_a_queue_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
+async def test_publish_waits_for_a_queue_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
     await knock_out(broker, "q")
     before = trio.current_time()
     with pytest.raises(trio.WouldBlock):
@@ -95,7 +95,7 @@ async def test_a_publish_waits_for_a_queue_that_is_being_restarted(broker: Broke
     assert (await queue.statistics()).ready == 0
 
 
-async def test_a_publish_to_a_queue_that_is_given_up_is_refused(broker: Broker, queue: QueueHandle) -> None:
+async def test_publish_to_a_queue_that_is_given_up_is_refused(broker: Broker, queue: QueueHandle) -> None:
     for _ in range(4):
         await queue_ref(broker, "q").wait_running()
         crash(broker, "q")
@@ -103,7 +103,7 @@ async def test_a_publish_to_a_queue_that_is_given_up_is_refused(broker: Broker, 
         await broker.publish("", "q", b"")
 
 
-async def test_a_cancelled_publish_publishes_nothing_if_it_had_not_begun(broker: Broker, queue: QueueHandle) -> None:
+async def test_cancelled_publish_publishes_nothing_if_it_had_not_begun(broker: Broker, queue: QueueHandle) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         await broker.publish("", "q", b"")
@@ -180,7 +180,7 @@ class interrupt_at:  # noqa: N801  reads as a sentence where it is used
         return self._trace if self.left >= 0 else None
 
 
-async def test_a_message_says_what_the_core_has_to_know_of_it(broker: Broker) -> None:
+async def test_head_of_a_message_has_the_fields_that_the_core_needs(broker: Broker) -> None:
     queue = await broker.declare_queue("q", max_priority=9)
     await broker.publish("", "q", b"low", Properties(priority=1))
     await broker.publish("", "q", b"high", Properties(priority=5))
@@ -190,7 +190,7 @@ async def test_a_message_says_what_the_core_has_to_know_of_it(broker: Broker) ->
     assert (await queue.statistics()).expired == 1
 
 
-async def test_a_message_may_be_put_off(broker: Broker, queue: QueueHandle) -> None:
+async def test_message_may_be_delayed(broker: Broker, queue: QueueHandle) -> None:
     await broker.publish("", "q", b"later", delay=60)
     broker.publish_nowait("", "q", b"sooner", delay=30)
     assert (await queue.statistics()).ready == 0
@@ -201,7 +201,7 @@ async def test_a_message_may_be_put_off(broker: Broker, queue: QueueHandle) -> N
 
 
 @pytest.mark.parametrize("delay", [-1.0, float("inf"), float("nan")])
-async def test_a_delay_is_a_time(broker: Broker, queue: QueueHandle, delay: float) -> None:
+async def test_delay_is_a_time(broker: Broker, queue: QueueHandle, delay: float) -> None:
     with pytest.raises(ValueError, match="a delay is a number of seconds"):
         await broker.publish("", "q", b"", delay=delay)
 
@@ -221,7 +221,7 @@ async def take(queue: QueueHandle) -> bytes:
         return delivery.body
 
 
-async def test_a_publish_waits_until_a_consumer_makes_room(
+async def test_publish_waits_until_a_consumer_makes_room(
     broker: Broker, narrow: QueueHandle, nursery: trio.Nursery
 ) -> None:
     await fill(broker, b"1")
@@ -233,7 +233,7 @@ async def test_a_publish_waits_until_a_consumer_makes_room(
         await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_who_cannot_wait_is_told_and_nothing_is_published(broker: Broker, narrow: QueueHandle) -> None:
+async def test_publish_nowait_into_a_full_queue_publishes_nothing(broker: Broker, narrow: QueueHandle) -> None:
     broker.publish_nowait("", "q", b"1")
     with pytest.raises(trio.WouldBlock):
         broker.publish_nowait("", "q", b"2")
@@ -241,7 +241,7 @@ async def test_who_cannot_wait_is_told_and_nothing_is_published(broker: Broker, 
     assert await narrow.get() is None
 
 
-async def test_nothing_is_placed_until_all_queues_have_room(
+async def test_message_is_placed_only_when_all_queues_have_room(
     broker: Broker, narrow: QueueHandle, nursery: trio.Nursery
 ) -> None:
     fan = await broker.declare_sink("fan", "fanout")
@@ -262,9 +262,7 @@ async def test_nothing_is_placed_until_all_queues_have_room(
     assert [await take(queue) for queue in (*others, narrow)] == [b"2"] * 3
 
 
-async def test_those_who_wait_have_their_turn_in_order(
-    broker: Broker, narrow: QueueHandle, nursery: trio.Nursery
-) -> None:
+async def test_waiting_publishers_go_in_order(broker: Broker, narrow: QueueHandle, nursery: trio.Nursery) -> None:
     await fill(broker, b"x")
     for number in range(20):
         nursery.start_soon(fill, broker, b"%d" % number)
@@ -277,7 +275,9 @@ async def test_those_who_wait_have_their_turn_in_order(
     assert seen == [b"x", *(b"%d" % number for number in range(20))]
 
 
-async def test_who_comes_last_does_not_overtake_who_waits_for_more_room(broker: Broker, nursery: trio.Nursery) -> None:
+async def test_small_message_does_not_overtake_one_that_waits_for_more_room(
+    broker: Broker, nursery: trio.Nursery
+) -> None:
     queue = await broker.declare_queue("q", max_bytes=10, overflow="wait")
     await fill(broker, b"12345", b"123")
     nursery.start_soon(fill, broker, b"1234567890")
@@ -293,7 +293,7 @@ async def test_who_comes_last_does_not_overtake_who_waits_for_more_room(broker: 
     assert seen == [b"12345", b"123", b"1234567890", b"1"]
 
 
-async def test_two_who_wait_do_not_keep_each_other_awake(broker: Broker, nursery: trio.Nursery) -> None:
+async def test_waiting_publishers_do_not_wake_each_other(broker: Broker, nursery: trio.Nursery) -> None:
     await broker.declare_queue("q", max_bytes=10, overflow="wait")
     await fill(broker, b"123456")
     for _ in range(2):
@@ -303,7 +303,7 @@ async def test_two_who_wait_do_not_keep_each_other_awake(broker: Broker, nursery
     nursery.cancel_scope.cancel()
 
 
-async def test_who_is_cancelled_leaves_the_line(broker: Broker, narrow: QueueHandle) -> None:
+async def test_publisher_that_is_cancelled_leaves_the_line(broker: Broker, narrow: QueueHandle) -> None:
     await fill(broker, b"1")
     for _ in range(100):
         with trio.move_on_after(1) as waited:
@@ -316,7 +316,7 @@ async def test_who_is_cancelled_leaves_the_line(broker: Broker, narrow: QueueHan
     assert await take(narrow) == b"3"
 
 
-async def test_a_message_that_will_never_fit_is_refused_at_once(broker: Broker) -> None:
+async def test_message_that_will_never_fit_is_refused_at_once(broker: Broker) -> None:
     await broker.declare_queue("q", max_bytes=10, overflow="wait")
     await broker.declare_queue("none", max_length=0, overflow="wait")
     with pytest.raises(LimitExceeded, match="never has room for a message of 11 bytes"):
@@ -325,7 +325,7 @@ async def test_a_message_that_will_never_fit_is_refused_at_once(broker: Broker) 
         broker.publish_nowait("", "none", b"")
 
 
-async def test_a_queue_that_is_deleted_is_waited_for_no_more(
+async def test_queue_that_is_deleted_is_waited_for_no_more(
     broker: Broker, narrow: QueueHandle, nursery: trio.Nursery
 ) -> None:
     await fill(broker, b"1")
@@ -334,7 +334,7 @@ async def test_a_queue_that_is_deleted_is_waited_for_no_more(
     await narrow.delete()
 
 
-async def test_a_crash_of_the_queue_is_waited_out(broker: Broker, narrow: QueueHandle, nursery: trio.Nursery) -> None:
+async def test_crash_of_the_queue_delays_a_publish(broker: Broker, narrow: QueueHandle, nursery: trio.Nursery) -> None:
     await fill(broker, b"1")
     nursery.start_soon(fill, broker, b"2")
     await trio.testing.wait_all_tasks_blocked()
@@ -347,7 +347,7 @@ async def test_a_crash_of_the_queue_is_waited_out(broker: Broker, narrow: QueueH
     assert seen == [b"1", b"2", b"3"]
 
 
-async def test_what_is_put_off_waits_for_no_room(broker: Broker, narrow: QueueHandle) -> None:
+async def test_delayed_message_waits_for_no_room(broker: Broker, narrow: QueueHandle) -> None:
     await fill(broker, b"1")
     await broker.publish("", "q", b"2", delay=1)
     assert (await narrow.statistics()).delayed == 1
@@ -364,7 +364,7 @@ async def fill_memory(broker: Broker) -> QueueHandle:
     return queue
 
 
-async def test_while_memory_is_short_publishers_are_refused(broker: Broker, queue: QueueHandle) -> None:
+async def test_publishers_are_refused_while_memory_is_short(broker: Broker, queue: QueueHandle) -> None:
     large = await fill_memory(broker)
     await broker.publish("", "nobody", b"")
     with pytest.raises(LimitExceeded, match="memory_high_watermark"):
@@ -377,7 +377,7 @@ async def test_while_memory_is_short_publishers_are_refused(broker: Broker, queu
     assert await bodies(queue, 1) == [(b"1", False)]
 
 
-async def test_while_memory_is_short_publishers_wait_where_queues_make_them(
+async def test_publishers_wait_while_memory_is_short_where_queues_make_them(
     broker: Broker, narrow: QueueHandle, nursery: trio.Nursery
 ) -> None:
     large = await fill_memory(broker)

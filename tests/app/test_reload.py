@@ -67,7 +67,7 @@ async def test_domains_come_and_stay(log: pytest.LogCaptureFixture, virtual_time
         broker.domain("shop").queue("q")
 
 
-async def test_endpoints_come_and_go_and_what_stays_keeps_its_clients(log: pytest.LogCaptureFixture) -> None:
+async def test_endpoints_come_and_go_and_others_are_not_touched(log: pytest.LogCaptureFixture) -> None:
     old = Config(endpoints=(HERE,))
     async with open_broker(HERE) as broker:
         said(log)
@@ -86,9 +86,7 @@ async def test_endpoints_come_and_go_and_what_stays_keeps_its_clients(log: pytes
         await client.leave()
 
 
-async def test_an_endpoint_that_differs_is_closed_and_opened_again(
-    log: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
+async def test_endpoint_that_differs_is_closed_and_opened_again(log: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     path = str(tmp_path / "broker.sock")
     old, new = Config(endpoints=(AMQP(path=path),)), Config(endpoints=(AMQP(path=path, heartbeat=5),))
     async with open_broker(*old.endpoints) as broker:
@@ -98,7 +96,7 @@ async def test_an_endpoint_that_differs_is_closed_and_opened_again(
         assert [listening.config.heartbeat for listening in broker.listening] == [5]
 
 
-async def test_an_endpoint_that_cannot_be_opened_is_an_error_and_is_tried_again(log: pytest.LogCaptureFixture) -> None:
+async def test_endpoint_that_cannot_be_opened_is_an_error_and_is_tried_again(log: pytest.LogCaptureFixture) -> None:
     async with open_broker(HERE) as other, open_broker() as broker:
         taken = AMQP(host="127.0.0.1", port=other.listening[0].port)
         old, new = Config(endpoints=()), Config(endpoints=(taken, HERE))
@@ -112,7 +110,7 @@ async def test_an_endpoint_that_cannot_be_opened_is_an_error_and_is_tried_again(
         assert [listening.config for listening in broker.listening] == [HERE, taken]
 
 
-async def test_nobody_is_let_in_by_a_password_that_everybody_knows(virtual_time: None) -> None:
+async def test_default_user_is_refused_on_exposed_endpoints(virtual_time: None) -> None:
     """Users come before endpoints that are open to others, and such endpoints go before users."""
     wide = AMQP(host="0.0.0.0", port=0)
     old, new = Config(endpoints=()), Config(endpoints=(wide,), users={"ada": User("1")})
@@ -124,7 +122,7 @@ async def test_nobody_is_let_in_by_a_password_that_everybody_knows(virtual_time:
         assert await knows(broker, "guest", "guest")
 
 
-async def test_the_log_and_the_drain_change_at_once(log: pytest.LogCaptureFixture, virtual_time: None) -> None:
+async def test_log_and_the_drain_change_at_once(log: pytest.LogCaptureFixture, virtual_time: None) -> None:
     async with open_broker() as broker:
         await change_to(broker, Config(endpoints=()), Config(endpoints=(), log=Log("debug", "json"), drain=9.0))
         assert said(log) == [
@@ -135,7 +133,7 @@ async def test_the_log_and_the_drain_change_at_once(log: pytest.LogCaptureFixtur
         assert logging.getLogger("triomq").level == logging.DEBUG
 
 
-async def test_a_secret_that_went_away_changes_nothing(log: pytest.LogCaptureFixture, virtual_time: None) -> None:
+async def test_secret_that_went_away_changes_nothing(log: pytest.LogCaptureFixture, virtual_time: None) -> None:
     old = Config(endpoints=(), users={"ada": User("1")})
     new = Config(endpoints=(), users={"ada": User(password_file="/missing")}, domains=("default", "shop"), drain=9.0)
     async with open_broker(users=old.all_users()) as broker:
@@ -144,7 +142,7 @@ async def test_a_secret_that_went_away_changes_nothing(log: pytest.LogCaptureFix
         assert (said(log), broker.domains, broker.drain_seconds) == ([], ["default"], 3.0)
 
 
-async def test_the_memory_mark_changes_at_once(log: pytest.LogCaptureFixture, virtual_time: None) -> None:
+async def test_memory_mark_changes_at_once(log: pytest.LogCaptureFixture, virtual_time: None) -> None:
     async with open_broker() as broker:
         old, new = Config(endpoints=()), Config(endpoints=(), memory_high_watermark=5000)
         await broker.declare_queue("q")
@@ -179,7 +177,7 @@ async def test_policies_come_change_and_go_and_others_stay(log: pytest.LogCaptur
         assert broker.directory.queues["q"].policy is None
 
 
-def test_what_the_store_was_opened_with_stays_until_a_restart(log: pytest.LogCaptureFixture) -> None:
+def test_settings_of_the_store_stay_until_a_restart(log: pytest.LogCaptureFixture) -> None:
     old = Config(data_dir="/here")
     new = Config(data_dir="/there", queue_memory=100_000, drain=5.0)
     assert with_fixed_settings(old, new) == Config(data_dir="/here", drain=5.0)

@@ -31,7 +31,7 @@ def press(*numbers: int) -> None:
         signal.raise_signal(number)
 
 
-async def test_it_is_told_when_everything_listens() -> None:
+async def test_started_is_called_when_everything_listens() -> None:
     ports: list[int] = []
 
     def started(broker: Broker) -> None:
@@ -42,7 +42,7 @@ async def test_it_is_told_when_everything_listens() -> None:
     assert len(set(ports)) == 2
 
 
-async def test_it_watches_the_memory_of_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_serve_watches_the_memory_of_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a container that is too small for what the tests themselves have: no message is there, so it soon ends."""
     has = anonymous_memory()
     assert has is not None
@@ -65,11 +65,11 @@ async def test_it_watches_the_memory_of_its_process(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_one_signal_drains(number: int) -> None:
+async def test_first_signal_drains(number: int) -> None:
     assert await serve(Config(endpoints=()), started=lambda broker: press(number)) == 0
 
 
-async def test_a_second_signal_cuts_and_says_which(nursery: trio.Nursery) -> None:
+async def test_second_signal_cuts_and_says_which(nursery: trio.Nursery) -> None:
     address: list[tuple[str, int]] = []
 
     async def hold() -> None:
@@ -86,7 +86,7 @@ async def test_a_second_signal_cuts_and_says_which(nursery: trio.Nursery) -> Non
     assert await serve(Config(endpoints=(HERE,)), started=started) == 128 + signal.SIGINT
 
 
-async def test_a_port_in_use_is_an_error_without_a_group_around_it() -> None:
+async def test_port_in_use_is_an_error_without_a_group_around_it() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         taken = AMQP(host="127.0.0.1", port=broker.listening[0].port)
         with pytest.raises(ConfigError, match="in use"):
@@ -97,7 +97,7 @@ def _never(broker: Broker) -> None:
     raise AssertionError
 
 
-async def test_a_hang_up_reads_the_configuration_again(nursery: trio.Nursery, caplog: pytest.LogCaptureFixture) -> None:
+async def test_hang_up_reads_the_configuration_again(nursery: trio.Nursery, caplog: pytest.LogCaptureFixture) -> None:
     """And one that is broken leaves everything as it was."""
     caplog.set_level(logging.INFO, logger="triomq.serve")
     answers: list[Config | ConfigError] = [
@@ -139,9 +139,7 @@ async def test_a_hang_up_reads_the_configuration_again(nursery: trio.Nursery, ca
     ]
 
 
-async def test_a_hang_up_without_a_file_changes_nothing(
-    caplog: pytest.LogCaptureFixture, nursery: trio.Nursery
-) -> None:
+async def test_hang_up_without_a_file_changes_nothing(caplog: pytest.LogCaptureFixture, nursery: trio.Nursery) -> None:
     async def hang_up() -> None:
         press(signal.SIGHUP)
         while not caplog.records:
@@ -152,7 +150,7 @@ async def test_a_hang_up_without_a_file_changes_nothing(
     assert caplog.messages[0] == "nothing to reload: the configuration came from no file"
 
 
-def test_a_program_may_run_it_with_a_log_and_a_loop_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_program_may_run_it_with_a_log_and_a_loop_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     root, ours = logging.getLogger(), logging.getLogger("triomq")
     handlers, level = root.handlers[:], ours.level
     try:

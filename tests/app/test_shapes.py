@@ -22,14 +22,14 @@ class Dog(msgspec.Struct, tag="dog"):
     tricks: list[str] = []
 
 
-def test_a_struct_is_a_table_with_known_keys() -> None:
+def test_struct_is_a_table_with_known_keys() -> None:
     shape = shape_of(Plain)
     assert shape == StructShape({None: Plain}, None)
     assert isinstance(shape, StructShape)
     assert shape.fields(None) == {"name": str, "loud": bool}
 
 
-def test_a_union_of_structs_is_told_apart_by_their_tag() -> None:
+def test_union_of_structs_is_decided_by_their_tag() -> None:
     shape = shape_of(Cat | Dog)
     assert shape == StructShape({"cat": Cat, "dog": Dog}, "type")
     assert isinstance(shape, StructShape)
@@ -48,7 +48,7 @@ def test_mappings_are_tables_with_free_keys(kind: object) -> None:
 
 
 @pytest.mark.parametrize("kind", [int, str, float | None, Literal["a", "b"], Annotated[int, msgspec.Meta(ge=0)]])
-def test_all_else_has_nothing_inside(kind: object) -> None:
+def test_types_that_are_neither_list_nor_table_are_values(kind: object) -> None:
     assert shape_of(kind) == ValueShape(kind)
 
 
@@ -64,10 +64,10 @@ def test_all_else_has_nothing_inside(kind: object) -> None:
         (list[str], False),
     ],
 )
-def test_it_is_known_where_a_text_is_expected(kind: object, text: bool) -> None:
+def test_types_that_take_text_are_known(kind: object, text: bool) -> None:
     assert takes_text(kind) is text
 
 
-def test_listed_values_are_told_one_by_one() -> None:
+def test_listed_values_are_returned_one_by_one() -> None:
     assert choices_of(Literal["a", "b"]) == ("a", "b")
     assert choices_of(str) == ()

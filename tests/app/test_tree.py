@@ -9,7 +9,7 @@ from triomq.actors import open_system
 from triomq.app.tree import Tree
 
 
-async def test_what_rests_on_a_domain_is_started_again_with_it(
+async def test_actors_after_a_domain_are_restarted_with_it(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, logger="triomq.actors")
@@ -26,7 +26,7 @@ async def test_what_rests_on_a_domain_is_started_again_with_it(
         assert list(tree.domains.children.values()) == [first, second]
 
 
-async def test_a_domain_is_called_like_its_directory(autojump_clock: trio.testing.MockClock) -> None:
+async def test_domain_is_called_like_its_directory(autojump_clock: trio.testing.MockClock) -> None:
     async with open_system() as system:
         tree = Tree()
         await tree.start(system)

@@ -15,20 +15,20 @@ from triomq.security.verifiers import LEAST_ITERATIONS
 VERIFIER = str(make_verifier(b"secret", iterations=LEAST_ITERATIONS))
 
 
-def test_a_password_alone_is_one_who_may_everything() -> None:
+def test_password_alone_makes_an_administrator() -> None:
     (by_text,), (by_record,) = records_of({"ada": "secret"}), records_of({"ada": User("secret")})
     assert by_text == by_record
     assert by_record.permissions == {"*": ALL}
     assert by_record.may_monitor
 
 
-def test_with_permissions_it_is_those_and_no_tag_that_was_not_given() -> None:
+def test_user_with_permissions_has_those_and_its_own_tags() -> None:
     (record,) = records_of({"ada": User("secret", permissions={"shop": Permission(read="^a")}, tags=("monitoring",))})
     assert record.permissions == {"shop": Permission("", "", "^a")}
     assert record.tags == ("monitoring",)
 
 
-def test_a_user_from_toml_is_the_same() -> None:
+def test_user_from_toml_is_the_same() -> None:
     text = """
     [ada]
     verifiers = ["%s"]
@@ -58,17 +58,17 @@ def test_a_user_from_toml_is_the_same() -> None:
         ({"verifiers": ("secret",)}, "found no verifier"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options: dict[str, object], text: str) -> None:
+def test_contradictory_user_is_refused(options: dict[str, object], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         User(**options)  # type: ignore[arg-type]
 
 
-def test_a_name_is_not_empty() -> None:
+def test_name_is_not_empty() -> None:
     with pytest.raises(ConfigError, match="without a name"):
         records_of({"": "secret"})
 
 
-def test_a_password_from_a_file_is_read_when_the_record_is_made(tmp_path: Path) -> None:
+def test_password_from_a_file_is_read_when_the_record_is_made(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("from a file\n", encoding="utf-8")
     (record,) = records_of({"ada": User(password_file=str(tmp_path / "secret"))})
     assert record.password == "from a file"
@@ -76,7 +76,7 @@ def test_a_password_from_a_file_is_read_when_the_record_is_made(tmp_path: Path) 
         records_of({"ada": User(password_file=str(tmp_path / "missing"))})
 
 
-def test_nothing_secret_is_shown() -> None:
+def test_secrets_are_not_shown() -> None:
     for user in (User("hunter2"), User(verifiers=(VERIFIER,))):
         assert repr(user) in ("User(password=…)", "User(…)")
 
@@ -90,7 +90,7 @@ def test_closing_reasons_name_the_gravest_reason() -> None:
     }
 
 
-async def test_a_broker_takes_users_one_by_one(autojump_clock: object) -> None:
+async def test_broker_takes_users_one_by_one(autojump_clock: object) -> None:
     async with open_broker(users={"ada": "1"}) as broker:
         assert broker.put_user("bob", User("2")).added == ("bob",)
         assert broker.put_user("bob", "3").changed == ("bob",)

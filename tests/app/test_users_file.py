@@ -22,13 +22,13 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "users.json"
 
 
-def test_what_is_written_is_read_again(path: Path) -> None:
+def test_users_that_are_written_are_read_again(path: Path) -> None:
     content = UsersFile(users={"ada": ADA, "bob": User(certificate=True, permissions={})})
     write_users(path, content)
     assert read_users(path) == content
 
 
-def test_it_is_its_owners_alone_whatever_the_umask(path: Path) -> None:
+def test_file_is_its_owners_alone_whatever_the_umask(path: Path) -> None:
     before = os.umask(0)
     try:
         write_users(path, UsersFile())
@@ -38,7 +38,7 @@ def test_it_is_its_owners_alone_whatever_the_umask(path: Path) -> None:
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_the_secret_stays_when_users_change(path: Path) -> None:
+def test_secret_stays_when_users_change(path: Path) -> None:
     with editing(path, begin=True) as users:
         users["ada"] = ADA
     secret = read_users(path).secret
@@ -48,7 +48,7 @@ def test_the_secret_stays_when_users_change(path: Path) -> None:
     assert len(secret) == 32
 
 
-def test_an_error_changes_nothing(path: Path) -> None:
+def test_error_changes_nothing(path: Path) -> None:
     def fail() -> None:
         with editing(path, begin=True) as users:
             users["ada"] = ADA
@@ -59,7 +59,7 @@ def test_an_error_changes_nothing(path: Path) -> None:
     assert not path.exists()
 
 
-def test_two_who_change_it_at_once_both_do(path: Path) -> None:
+def test_concurrent_edits_both_take_effect(path: Path) -> None:
     def add(name: str) -> None:
         for number in range(5):
             with editing(path, begin=True) as users:
@@ -73,7 +73,7 @@ def test_two_who_change_it_at_once_both_do(path: Path) -> None:
     assert len(read_users(path).users) == 20
 
 
-def test_a_file_that_others_may_read_is_not_taken(path: Path) -> None:
+def test_file_that_others_may_read_is_not_taken(path: Path) -> None:
     write_users(path, UsersFile())
     path.chmod(0o640)
     with pytest.raises(ConfigError, match=r"may be read by others \(mode 640\).*chmod 600"):
@@ -92,7 +92,7 @@ def test_a_file_that_others_may_read_is_not_taken(path: Path) -> None:
         (b'{"users": {"ada": {"certificate": true, "permissions": {"*": {"read": "("}}}}}', "is no regular expression"),
     ],
 )
-def test_what_is_no_such_file_says_so_without_what_is_in_it(path: Path, content: bytes, text: str) -> None:
+def test_errors_about_the_file_do_not_show_its_content(path: Path, content: bytes, text: str) -> None:
     path.write_bytes(content)
     path.chmod(0o600)
     with pytest.raises(ConfigError, match=text) as caught:
@@ -101,12 +101,12 @@ def test_what_is_no_such_file_says_so_without_what_is_in_it(path: Path, content:
     assert str(path) in str(caught.value)
 
 
-def test_a_file_that_is_not_there_says_how_to_make_one(path: Path) -> None:
+def test_file_that_is_not_there_says_how_to_make_one(path: Path) -> None:
     with pytest.raises(ConfigError, match=r"triomq user add NAME --file .*users\.json` makes the first"):
         read_users(path)
 
 
-def test_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
+def test_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
     missing = tmp_path / "missing" / "users.json"
     with pytest.raises(ConfigError, match="cannot open the folder"), editing(missing, begin=True):
         pass
@@ -114,7 +114,7 @@ def test_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
         write_users(missing, UsersFile())
 
 
-def test_nothing_secret_is_shown(path: Path) -> None:
+def test_secrets_are_not_shown(path: Path) -> None:
     content = UsersFile(secret=b"hunter2", users={"ada": ADA})
     assert "hunter2" not in repr(content)
     assert VERIFIER.rpartition("$")[2] not in repr(content)

@@ -61,18 +61,18 @@ def test_data_that_fits_becomes_a_struct() -> None:
         ({"users": {"a b": {}}}, 'users."a b": a person needs a password'),
     ],
 )
-def test_a_trouble_says_where_what_was_found_and_what_is_allowed(data: object, text: str) -> None:
+def test_mistake_is_reported_with_place_value_and_what_is_allowed(data: object, text: str) -> None:
     assert troubles(data) == [f"house.toml: {text}"]
 
 
-def test_all_troubles_are_told_at_once() -> None:
+def test_mistakes_are_all_reported_at_once() -> None:
     assert troubles({"moody": 1, "names": "x"}) == [
         "house.toml: moody is not known; did you mean 'mood'?",
         "house.toml: names: found 'x', expected array",
     ]
 
 
-def test_a_trouble_names_whoever_said_it() -> None:
+def test_mistake_is_reported_with_its_source() -> None:
     assert troubles({"mood": "ugly"}) == ["HOUSE_MOOD: mood: found 'ugly', allowed are 'good', 'bad'"]
 
 
@@ -87,21 +87,21 @@ def test_a_trouble_names_whoever_said_it() -> None:
         {"password": "1234567"},
     ],
 )
-def test_what_may_be_a_password_is_never_shown(data: object) -> None:
+def test_values_that_may_be_passwords_are_never_shown(data: object) -> None:
     (text,) = troubles(data)
     assert "1234567" not in text
 
 
-def test_a_long_value_is_cut() -> None:
+def test_long_value_is_cut() -> None:
     (text,) = troubles({"mood": "x" * 1000})
     assert len(text) < 150
 
 
-def test_without_a_file_it_is_the_configuration() -> None:
+def test_errors_without_a_file_are_about_the_configuration() -> None:
     assert SettingSources("", {}).name("a.b") == "the configuration"
 
 
-def test_the_nearest_origin_counts() -> None:
+def test_nearest_origin_counts() -> None:
     origins = SettingSources("f", {"a": "A", "a.b": "B"})
     assert [origins.name(path) for path in ("a", "a.b.c", "a.c", "a[0]", "ab")] == ["A", "B", "A", "A", "f"]
 
@@ -110,6 +110,6 @@ def test_paths_quote_what_is_no_plain_word() -> None:
     assert inside(inside(inside("", "users"), "a.b"), 3) == 'users."a.b"[3]'
 
 
-def test_the_nearest_word_is_offered_or_all_are() -> None:
+def test_nearest_word_is_offered_or_all_are() -> None:
     assert nearest("prot", ["port", "host"]) == "did you mean 'port'?"
     assert nearest("xyz", ["port", "host"]) == "known are 'port', 'host'"

@@ -178,7 +178,7 @@ class Broker(DomainHandle):
         self.consumers.check()
         store = self._tree.store
         if store is None:
-            raise StoreError("this broker keeps everything in memory; open it with data_dir=… to have what to copy")
+            raise StoreError("this broker has no store, everything is in memory; open it with data_dir=… to back it up")
         error = await store.ask(BackUpStore(Path(os.getcwd(), path)))
         if error is not None:
             raise error

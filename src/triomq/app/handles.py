@@ -1,6 +1,6 @@
 """Handles of queues and sinks, which outlive the incarnations of the actors behind them."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -26,6 +26,7 @@ from triomq.core import (
     NotResident,
     Predicate,
     Purge,
+    QueueState,
     QueueStatistics,
     Subscription,
     Target,
@@ -95,35 +96,39 @@ class QueueHandle:
         domain.consumers.check()
         subscriber = await domain.consumers.start(lambda: Subscriber(inbox))
 
-        async def reopen() -> Subscription | None:
-            while True:
-                queue = await domain.wait_queue(self.name)
-                if inbox.broken:
-                    return None
-                subscription = Subscription(
-                    domain.session,
-                    EVERYTHING,
-                    queue,
-                    subscriber,
-                    window=Window(prefetch),
-                    exclusive=exclusive,
-                    priority=priority,
-                    weight=weight,
-                    no_local=no_local,
-                )
-                try:
-                    subscription.begin()
-                except trio.WouldBlock:
-                    continue  # it has crashed again
-                return subscription
+        def subscribe(queue: QueueState) -> Subscription:
+            return Subscription(
+                domain.session,
+                EVERYTHING,
+                queue,
+                subscriber,
+                window=Window(prefetch),
+                exclusive=exclusive,
+                priority=priority,
+                weight=weight,
+                no_local=no_local,
+            )
 
-        feed = LocalFeed(inbox, domain.consumers, reopen, domain.directory.persistence)
+        feed = LocalFeed(inbox, domain.consumers, lambda: self._reopen(inbox, subscribe), domain.directory.persistence)
         try:
             await feed.open()
             yield feed
         finally:
             domain.consumers.turn(feed.close)
             domain.consumers.stop(subscriber)
+
+    async def _reopen(self, inbox: Inbox, subscribe: Callable[[QueueState], Subscription]) -> Subscription | None:
+        """Open a feed on the queue's present incarnation; return None if the feed's own actor has ended."""
+        while True:
+            queue = await self._domain.wait_queue(self.name)
+            if inbox.broken:
+                return None
+            subscription = subscribe(queue)
+            try:
+                subscription.begin()
+            except trio.WouldBlock:
+                continue  # the queue has crashed again
+            return subscription
 
     async def get(self) -> Delivery | None:
         """Take the first message alone; None when the queue is empty.

@@ -42,15 +42,7 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
     # Now, so that nothing is changed if one of them cannot be read.
     records_of(users or {})
     certificates = [(config, make_context(config.tls)) for config in new.endpoints if config.tls is not None]
-    if new.log != old.log:
-        set_up_logging(new.log)
-        _log_change("log changed", level=new.log.level, format=new.log.format)
-    if new.drain != old.drain:
-        broker.drain_seconds = new.drain
-        _log_change("drain changed", seconds=new.drain)
-    if new.memory_high_watermark != old.memory_high_watermark:
-        broker.set_memory_high_watermark(new.memory_high_watermark)
-        _log_change("memory_high_watermark changed", watermark=new.memory_high_watermark)
+    _change_settings(broker, old, new)
     await _change_domains(broker, new)
     await set_up_domains(broker, old, new)
     wanted = list(new.endpoints)
@@ -65,6 +57,18 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
     for config in wanted:
         await _open(broker, config)
     await _change_peers(broker, new)
+
+
+def _change_settings(broker: Broker, old: Config, new: Config) -> None:
+    if new.log != old.log:
+        set_up_logging(new.log)
+        _log_change("log changed", level=new.log.level, format=new.log.format)
+    if new.drain != old.drain:
+        broker.drain_seconds = new.drain
+        _log_change("drain changed", seconds=new.drain)
+    if new.memory_high_watermark != old.memory_high_watermark:
+        broker.set_memory_high_watermark(new.memory_high_watermark)
+        _log_change("memory_high_watermark changed", watermark=new.memory_high_watermark)
 
 
 def with_fixed_settings(old: Config, new: Config) -> Config:

@@ -49,7 +49,7 @@ async def serve(
         reload: Called at SIGHUP for the configuration as it is then; without it SIGHUP changes nothing.
 
     Returns:
-        The exit code for the process, which is 0 after a drain and 128 plus the signal's number when cut.
+        The exit code for the process, 0 after a drain, 128 plus the signal's number when cut.
 
     Raises:
         ConfigError: An address cannot be used, or a password or definitions cannot be read.

@@ -31,7 +31,7 @@ async def open_broker(
     store_host: HostKind = "process",
     disk_reserve: int = DISK_RESERVE,
 ) -> AsyncIterator[Broker]:
-    """Open a broker that lives until the block is left.
+    """Open a broker, which ends with the block.
 
     With a data directory, what is durable outlives it: sinks, queues, bindings, and persistent messages. Without one
     everything is in memory, and gone when the block is left.

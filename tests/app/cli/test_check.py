@@ -22,7 +22,7 @@ password = "unlikely secret"
 """
 
 
-def test_it_says_what_is_configured_and_no_password(tmp_path: Path) -> None:
+def test_check_prints_the_configuration_and_no_password(tmp_path: Path) -> None:
     (tmp_path / "triomq.toml").write_text(WHOLE, encoding="utf-8")
     (tmp_path / "secret").write_text("unlikely too", encoding="utf-8")
     done = run("check", str(tmp_path / "triomq.toml"))
@@ -38,18 +38,18 @@ def test_it_says_what_is_configured_and_no_password(tmp_path: Path) -> None:
     ]
 
 
-def test_without_a_file_it_says_what_is_so_by_default() -> None:
+def test_check_without_a_file_prints_the_defaults() -> None:
     done = run("check")
     assert done.returncode == 0
     assert "users    guest, with the default password\n" in done.stdout
 
 
-def test_a_configuration_without_endpoints_listens_nowhere(tmp_path: Path) -> None:
+def test_configuration_without_endpoints_listens_nowhere(tmp_path: Path) -> None:
     (tmp_path / "triomq.toml").write_text("endpoints = []", encoding="utf-8")
     assert run("check", str(tmp_path / "triomq.toml")).stdout.startswith("listens  nowhere\n")
 
 
-def test_the_data_directory_stands_beside_the_configuration_and_is_no_file(tmp_path: Path) -> None:
+def test_data_directory_stands_beside_the_configuration_and_is_no_file(tmp_path: Path) -> None:
     file = tmp_path / "triomq.toml"
     file.write_text('data_dir = "data"\n', encoding="utf-8")
     assert f"data     {tmp_path / 'data'}\n" in run("check", str(file)).stdout
@@ -74,7 +74,7 @@ def test_policies_are_shown_and_looked_at(tmp_path: Path) -> None:
     )
 
 
-def test_all_that_is_wrong_is_said_and_it_ends_with_1(tmp_path: Path) -> None:
+def test_check_prints_all_mistakes_and_ends_with_1(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("unlikely too", encoding="utf-8")
     file = tmp_path / "triomq.toml"
     file.write_text(WHOLE.replace("host =", "hots =").replace("unlikely secret", ""), encoding="utf-8")

@@ -44,7 +44,9 @@ def delete(connection: BlockingConnection) -> None:
         connection.call(QueueDelete(name), QueueDeleteOk)
 
 
-def test_what_is_imported_is_exported_again(command: Command, connection: BlockingConnection, tmp_path: Path) -> None:
+def test_imported_definitions_are_exported_again(
+    command: Command, connection: BlockingConnection, tmp_path: Path
+) -> None:
     done = command("definitions", "import", write(tmp_path))
     assert (done.exit_code, done.stdout) == (0, "4 of 4 exchanges, queues and bindings are there\n")
     assert command("definitions", "import", write(tmp_path)).exit_code == 0
@@ -61,7 +63,7 @@ def test_what_is_imported_is_exported_again(command: Command, connection: Blocki
     delete(connection)
 
 
-def test_an_export_is_for_its_owner_alone(command: Command, tmp_path: Path) -> None:
+def test_export_is_for_its_owner_alone(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     assert command("definitions", "export", str(path)).exit_code == 0
     assert msgspec.json.decode(path.read_bytes())["vhosts"] == [{"name": "/"}]
@@ -70,7 +72,7 @@ def test_an_export_is_for_its_owner_alone(command: Command, tmp_path: Path) -> N
     assert (done.exit_code, "No such file" in done.stderr) == (1, True)
 
 
-def test_an_export_to_a_dash_goes_to_standard_output(
+def test_export_to_a_dash_goes_to_standard_output(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -79,7 +81,9 @@ def test_an_export_to_a_dash_goes_to_standard_output(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_clients_cannot_bring_is_said(command: Command, connection: BlockingConnection, tmp_path: Path) -> None:
+def test_definitions_that_clients_cannot_declare_are_named(
+    command: Command, connection: BlockingConnection, tmp_path: Path
+) -> None:
     user = {"name": "ada", "password_hash": ""}
     policy = {"name": "p", "pattern": "", "definition": {"max-length": 1}}
     done = command("definitions", "import", write(tmp_path, users=[user], policies=[policy]))
@@ -91,7 +95,7 @@ def test_what_clients_cannot_bring_is_said(command: Command, connection: Blockin
     delete(connection)
 
 
-def test_what_is_refused_does_not_stop_the_rest(
+def test_refused_definition_does_not_stop_the_rest(
     command: Command, connection: BlockingConnection, tmp_path: Path
 ) -> None:
     connection.call(QueueDeclare(NAMES[0]), QueueDeclareOk)
@@ -105,13 +109,13 @@ def test_what_is_refused_does_not_stop_the_rest(
     delete(connection)
 
 
-def test_a_virtual_host_that_is_not_there_ends_it(command: Command, tmp_path: Path) -> None:
+def test_virtual_host_that_is_not_there_ends_it(command: Command, tmp_path: Path) -> None:
     done = command("definitions", "import", write(tmp_path, queues=[{"name": "q", "vhost": "nope"}], bindings=[]))
     assert done.exit_code == 1
     assert "nope" in done.stderr
 
 
-def test_what_is_no_file_of_definitions_is_told(command: Command, tmp_path: Path) -> None:
+def test_file_without_definitions_is_an_error(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("[1]")
     done = command("definitions", "import", str(path))

@@ -29,7 +29,7 @@ def fill(connection: BlockingConnection, queue: str, *contents: bytes) -> None:
 # publish
 
 
-def test_a_body_is_published(command: Command, connection: BlockingConnection, queue: str) -> None:
+def test_body_is_published(command: Command, connection: BlockingConnection, queue: str) -> None:
     done = command("publish", queue, "--body", "hej", "--property", "type=t", "--header", "n:=5")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "1 message was published\n", "")
     got = connection.get(queue)
@@ -46,7 +46,7 @@ def test_input_is_published_whole_or_by_line(command: Command, connection: Block
     assert bodies(connection, queue) == [b"\xff\x00a\nb\n", b"c", b"d", b"", b"e"]
 
 
-def test_a_file_is_published(command: Command, connection: BlockingConnection, queue: str, tmp_path: Path) -> None:
+def test_file_is_published(command: Command, connection: BlockingConnection, queue: str, tmp_path: Path) -> None:
     file = tmp_path / "message"
     file.write_bytes(b"a\nb")
     assert command("publish", queue, "--file", str(file), "--count", "2").stdout == "2 messages were published\n"
@@ -54,7 +54,7 @@ def test_a_file_is_published(command: Command, connection: BlockingConnection, q
     assert bodies(connection, queue) == [b"a\nb", b"a\nb", b"a", b"b"]
 
 
-def test_an_exchange_routes(command: Command, connection: BlockingConnection, queue: str) -> None:
+def test_exchange_routes(command: Command, connection: BlockingConnection, queue: str) -> None:
     done = command("publish", "key", "--exchange", "amq.direct", "--body", "x")
     assert done.exit_code == 1
     assert "no queue took a message published to exchange 'amq.direct' with routing key 'key'" in done.stderr
@@ -62,7 +62,7 @@ def test_an_exchange_routes(command: Command, connection: BlockingConnection, qu
     assert command("publish", "key", "--exchange", "amq.direct", "--body", "x", "--no-mandatory").exit_code == 0
 
 
-def test_what_was_published_before_a_refusal_is_said(command: Command, connection: BlockingConnection) -> None:
+def test_messages_published_before_a_refusal_are_counted(command: Command, connection: BlockingConnection) -> None:
     arguments = {"x-max-length": 2, "x-overflow": "reject-publish"}
     full = connection.call(QueueDeclare("cli.full", arguments=arguments, auto_delete=True), QueueDeclareOk).queue
     done = command("publish", full, "--body", "x", "--count", "3")
@@ -87,7 +87,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("options", WRONG, ids=" ".join)
-def test_a_wrong_command_line_ends_with_2(command: Command, options: tuple[str, ...]) -> None:
+def test_wrong_command_line_ends_with_2(command: Command, options: tuple[str, ...]) -> None:
     done = command(*options)
     assert done.exit_code == 2
     assert done.stdout == ""
@@ -96,7 +96,7 @@ def test_a_wrong_command_line_ends_with_2(command: Command, options: tuple[str, 
 # get
 
 
-def test_a_message_is_printed_and_gone(command: Command, connection: BlockingConnection, queue: str) -> None:
+def test_message_is_printed_and_gone(command: Command, connection: BlockingConnection, queue: str) -> None:
     fill(connection, queue, b"a", b"b")
     done = command("get", queue)
     assert done.exit_code == 0
@@ -104,7 +104,9 @@ def test_a_message_is_printed_and_gone(command: Command, connection: BlockingCon
     assert bodies(connection, queue) == [b"b"]
 
 
-def test_several_or_all_are_printed(command: Command, connection: BlockingConnection, queue: str) -> None:
+def test_messages_are_printed_up_to_the_count_or_all(
+    command: Command, connection: BlockingConnection, queue: str
+) -> None:
     fill(connection, queue, b"a", b"b", b"c", b"d")
     assert command("get", queue, "--count", "2", "--body-only").stdout == "a\nb\n"
     assert command("get", queue, "--body-only").stdout == "c"
@@ -118,7 +120,7 @@ def test_json_is_an_object_on_each_line(command: Command, connection: BlockingCo
     assert (first["body"], first["routing_key"], second["body_base64"]) == ("a", queue, "/w==")
 
 
-def test_a_peek_leaves_everything_as_it_is(command: Command, connection: BlockingConnection, queue: str) -> None:
+def test_peek_leaves_everything_as_it_is(command: Command, connection: BlockingConnection, queue: str) -> None:
     fill(connection, queue, b"a", b"b", b"c")
     for _ in range(2):
         lines = command("get", queue, "--peek", "--count", "2", "--json").stdout.splitlines()
@@ -133,27 +135,27 @@ def test_a_peek_leaves_everything_as_it_is(command: Command, connection: Blockin
     assert (got.body, got.redelivered, got.remaining) == (b"a", False, 2)
 
 
-def test_what_is_put_back_is_marked(command: Command, connection: BlockingConnection, queue: str) -> None:
+def test_requeued_message_is_marked(command: Command, connection: BlockingConnection, queue: str) -> None:
     fill(connection, queue, b"a", b"b", b"c")
     assert command("get", queue, "--requeue", "--count", "2", "--body-only").stdout == "a\nb\n"
     assert ", redelivered\n" in command("get", queue, "--requeue").stdout
     assert bodies(connection, queue) == [b"a", b"b", b"c"]
 
 
-def test_an_empty_queue_is_no_error(command: Command, queue: str) -> None:
+def test_empty_queue_is_no_error(command: Command, queue: str) -> None:
     for options in ((), ("--peek",), ("--json",)):
         done = command("get", queue, *options)
         assert (done.exit_code, done.stdout, done.stderr) == (0, "", f"queue '{queue}' is empty\n")
 
 
-def test_a_queue_that_is_not_there_is_one(command: Command) -> None:
+def test_queue_that_is_not_there_is_one(command: Command) -> None:
     for options in ((), ("--peek",)):
         done = command("get", "nope", *options)
         assert (done.exit_code, done.stdout) == (1, "")
         assert done.stderr == "triomq: 404 NOT_FOUND - no queue 'nope' in vhost '/'\n"
 
 
-def test_a_reader_that_goes_away_ends_it_silently_and_keeps_what_was_not_read(
+def test_reader_that_ends_early_ends_get_silently_and_leaves_the_rest(
     url: str, connection: BlockingConnection, queue: str
 ) -> None:
     fill(connection, queue, *(b"x" * 1000 for _ in range(300)))

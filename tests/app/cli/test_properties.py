@@ -9,7 +9,7 @@ from triomq.app.cli.properties import plain_properties, read_given
 from triomq.protocols import BasicProperties, Timestamp, Typed, encode_properties
 
 
-def test_a_message_is_persistent_unless_told_otherwise() -> None:
+def test_message_is_persistent_by_default() -> None:
     assert read_given([], []) == BasicProperties(delivery_mode=2)
     assert read_given(["delivery-mode=1"], []) == BasicProperties(delivery_mode=1)
 
@@ -41,13 +41,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("properties", "headers", "text"), WRONG)
-def test_what_is_wrong_is_named(properties: list[str], headers: list[str], text: str) -> None:
+def test_errors_name_the_property(properties: list[str], headers: list[str], text: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
         read_given(properties, headers)
     assert text in str(caught.value)
 
 
-def test_shown_properties_are_what_json_can_say() -> None:
+def test_shown_properties_can_be_written_as_json() -> None:
     encoded = encode_properties(
         BasicProperties(
             type="t\udcff",

@@ -36,7 +36,7 @@ def test_queues_are_a_table(command: Command, named: BlockingConnection) -> None
     assert second.split()[:2] == ["list.b", "2"]
 
 
-def test_messages_that_were_given_up_show_with_the_reason(command: Command, connection: BlockingConnection) -> None:
+def test_messages_that_were_dropped_show_with_the_reason(command: Command, connection: BlockingConnection) -> None:
     assert "expired" not in command("queues", "given*").stdout
     arguments = {"x-message-ttl": 0, "x-max-length": 2}
     connection.call(QueueDeclare("given.up", exclusive=True, arguments=arguments), QueueDeclareOk)
@@ -46,19 +46,19 @@ def test_messages_that_were_given_up_show_with_the_reason(command: Command, conn
     assert row.split()[-3:] == ["0", "1", "running"]
 
 
-def test_nothing_is_cut_where_there_is_no_terminal(command: Command, connection: BlockingConnection) -> None:
+def test_table_is_not_cut_where_there_is_no_terminal(command: Command, connection: BlockingConnection) -> None:
     name = "list." + "long" * 60
     connection.call(QueueDeclare(name, exclusive=True), QueueDeclareOk)
     assert f"{name} " in command("queues", "list.long*").stdout
 
 
-def test_the_fullest_come_first_if_asked(command: Command, named: BlockingConnection) -> None:
+def test_fullest_come_first_if_asked(command: Command, named: BlockingConnection) -> None:
     lines = command("queues", "list.*", "--sort", "ready", "--json").stdout.splitlines()
     found = [msgspec.json.decode(line) for line in lines]
     assert [(queue["name"], queue["ready"]) for queue in found][:2] == [("list.b", 2), ("list.a", 1)]
 
 
-def test_no_queue_is_no_error(command: Command) -> None:
+def test_list_without_queues_is_no_error(command: Command) -> None:
     done = command("queues", "nope*")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "no queue has a name like 'nope*'\n")
 
@@ -70,7 +70,7 @@ def test_trouble_shows() -> None:
     assert state_of("stopped", 3).style
 
 
-def test_a_purge_says_how_many(command: Command, connection: BlockingConnection, queue: str) -> None:
+def test_purge_says_how_many(command: Command, connection: BlockingConnection, queue: str) -> None:
     for _ in range(2):
         connection.publish("", queue, b"")
     assert command("purge", queue).stdout == "2 messages dropped\n"
@@ -81,7 +81,7 @@ def test_a_purge_says_how_many(command: Command, connection: BlockingConnection,
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [(b"n\n", 1, 1), (b"y\n", 0, 0)])
-def test_a_purge_asks_on_a_terminal(
+def test_purge_asks_on_a_terminal(
     url: str, connection: BlockingConnection, queue: str, answer: bytes, code: int, left: int
 ) -> None:
     connection.publish("", queue, b"")
@@ -103,7 +103,7 @@ async def create_pipe(channel: AMQPChannel) -> None:
     line.link.send(line.number, RestMSPipeCreate("pipe", "forget.me"))  # nobody answers that
 
 
-def test_what_a_peer_had_made_can_be_forgotten(command: Command, connection: BlockingConnection) -> None:
+def test_forget_deletes_what_a_peer_has_made(command: Command, connection: BlockingConnection) -> None:
     connection._use(create_pipe)
     connection.call(QueueDeclare("forget.me", passive=True), QueueDeclareOk)
     (found,) = connection.control_all(ListQueues("forget.me"))

@@ -11,7 +11,7 @@ from triomq.clients import BlockingConnection
 from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk
 
 
-def test_a_sample_is_a_picture_of_the_broker(connection: BlockingConnection, queue: str) -> None:
+def test_sample_is_a_picture_of_the_broker(connection: BlockingConnection, queue: str) -> None:
     for _ in range(3):
         connection.publish("", queue, b"x")
     sample = take_sample(connection)
@@ -21,7 +21,7 @@ def test_a_sample_is_a_picture_of_the_broker(connection: BlockingConnection, que
     assert sample.actors[0].path == "/"
 
 
-def test_a_broker_with_more_than_a_screen_shows_its_fullest_queues(connection: BlockingConnection, queue: str) -> None:
+def test_broker_with_more_than_a_screen_shows_its_fullest_queues(connection: BlockingConnection, queue: str) -> None:
     for number in range(QUEUES):
         connection.call(QueueDeclare(f"many.{number}", exclusive=True), QueueDeclareOk)
     for _ in range(9):
@@ -36,7 +36,7 @@ def test_a_broker_with_more_than_a_screen_shows_its_fullest_queues(connection: B
     assert any(actor.children > QUEUES for actor in sample.actors)
 
 
-def test_two_samples_of_a_broker_tell_what_happened_in_between(connection: BlockingConnection, queue: str) -> None:
+def test_rates_are_those_between_two_samples(connection: BlockingConnection, queue: str) -> None:
     before = take_sample(connection)
     for _ in range(5):
         connection.publish("", queue, b"x")
@@ -58,7 +58,7 @@ def test_rates_are_differences_by_time() -> None:
     assert found.queues == {"a": Flow(published=2.0, delivered=0.0, settled=0.0)}
 
 
-def test_what_fell_has_no_rate_and_what_is_new_none_yet() -> None:
+def test_count_that_fell_has_no_rate_and_a_new_queue_none_yet() -> None:
     before = make_sample(0.0, make_totals(published=9), (make_queue("a", published=9), make_queue("gone")))
     after = make_sample(1.0, make_totals(published=1), (make_queue("a", published=1), make_queue("new")))
     found = rates(before, after)

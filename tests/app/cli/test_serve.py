@@ -26,7 +26,7 @@ def read_close(peer: RawPeer) -> None:
     assert frame is not None
 
 
-def test_a_port_in_use_ends_with_1_and_says_what_to_do() -> None:
+def test_port_in_use_ends_with_1_and_says_what_to_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run("serve", "--port", str(port))
@@ -38,7 +38,7 @@ def test_a_port_in_use_ends_with_1_and_says_what_to_do() -> None:
     )
 
 
-def test_it_announces_where_it_listens_and_how_to_connect() -> None:
+def test_serve_prints_where_it_listens_and_how_to_connect() -> None:
     with serving() as (process, announced):
         assert announced[0].startswith(f"triomq {__version__} listens for AMQP 0-9-1 on ")
         port = url_in(announced).rpartition(":")[2]
@@ -58,7 +58,7 @@ def test_it_announces_where_it_listens_and_how_to_connect() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_one_signal_drains_and_ends_with_0(number: signal.Signals) -> None:
+def test_first_signal_drains_and_ends_with_0(number: signal.Signals) -> None:
     with serving() as (process, announced), RawPeer(url_in(announced)) as peer:
         process.send_signal(number)
         read_close(peer)
@@ -67,7 +67,7 @@ def test_one_signal_drains_and_ends_with_0(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_second_signal_cuts_off_a_client_that_does_not_answer(number: signal.Signals, code: int) -> None:
+def test_second_signal_cuts_off_a_client_that_does_not_answer(number: signal.Signals, code: int) -> None:
     with serving() as (process, announced), RawPeer(url_in(announced)) as peer:
         process.send_signal(number)
         read_close(peer)  # the drain has begun, and waits for our answer
@@ -77,7 +77,7 @@ def test_a_second_signal_cuts_off_a_client_that_does_not_answer(number: signal.S
         assert "Traceback" not in process.stderr.read()
 
 
-def test_it_serves_as_configured(tmp_path: Path) -> None:
+def test_serve_listens_as_configured(tmp_path: Path) -> None:
     file, path = tmp_path / "triomq.toml", str(tmp_path / "broker.sock")
     file.write_text(f'[[endpoints]]\ntype = "amqp"\npath = "{path}"\n[users.ada]\npassword = "s"\n', encoding="utf-8")
     with serving(str(file), "--log-format", "json", options=()) as (process, announced):
@@ -99,7 +99,7 @@ def test_it_serves_as_configured(tmp_path: Path) -> None:
     assert not Path(path).exists()
 
 
-def test_a_configuration_that_cannot_work_ends_with_1(tmp_path: Path) -> None:
+def test_configuration_that_cannot_work_ends_with_1(tmp_path: Path) -> None:
     file = tmp_path / "triomq.toml"
     file.write_text("drian = 1\n[log]\nlevel = 5", encoding="utf-8")
     done = run("serve", str(file))
@@ -111,7 +111,7 @@ def test_a_configuration_that_cannot_work_ends_with_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("host", "shown"), [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "127.0.0.1")])
-def test_it_says_how_to_connect_from_this_machine(tmp_path: Path, host: str, shown: str) -> None:
+def test_serve_prints_how_to_connect_from_this_machine(tmp_path: Path, host: str, shown: str) -> None:
     file = tmp_path / "triomq.toml"
     file.write_text('[users.ada]\npassword = "s"\n', encoding="utf-8")
     with serving(str(file), "--host", host) as (_, announced):

@@ -64,7 +64,7 @@ def watched(pid: int) -> Iterator[select.poll]:
         yield watch
 
 
-def test_it_says_where_it_keeps_what_is_durable_and_what_it_found(tmp_path: Path) -> None:
+def test_serve_prints_its_data_directory_and_logs_what_it_found(tmp_path: Path) -> None:
     with serving("--data", str(tmp_path)) as (process, announced):
         assert announced[2] == f"durable queues and messages are in {tmp_path}; stop it with Ctrl-C\n"
         (url,) = re.findall(r"amqp://\S+", announced[1])
@@ -77,7 +77,7 @@ def test_it_says_where_it_keeps_what_is_durable_and_what_it_found(tmp_path: Path
         assert f"are on disk directory={tmp_path} queues=1 messages=2\n" in end(process)
 
 
-def test_a_directory_on_the_command_line_is_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_on_the_command_line_is_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not where the configuration is, as one that stands in the configuration."""
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "triomq.toml").write_text('data_dir = "configured"', encoding="utf-8")
@@ -90,7 +90,7 @@ def test_a_directory_on_the_command_line_is_where_one_is(tmp_path: Path, monkeyp
         end(process)
 
 
-def test_a_broker_that_is_ended_leaves_all_that_was_said_on_disk_and_nobody_behind(tmp_path: Path) -> None:
+def test_broker_that_is_drained_leaves_all_on_disk_and_no_process_behind(tmp_path: Path) -> None:
     with broker(tmp_path) as (process, url), watched(holder(tmp_path)) as store:
         with open_blocking(url) as connection:
             publish(connection, b"1", b"2", b"3")
@@ -109,7 +109,7 @@ def test_a_broker_that_is_ended_leaves_all_that_was_said_on_disk_and_nobody_behi
     assert run("store", "check", "--data", str(tmp_path)).returncode == 0
 
 
-def test_a_broker_that_is_killed_has_kept_what_it_confirmed_and_its_store_ends_by_itself(tmp_path: Path) -> None:
+def test_broker_that_is_killed_has_all_it_confirmed_on_disk_and_its_store_ends_by_itself(tmp_path: Path) -> None:
     with broker(tmp_path) as (process, url), watched(holder(tmp_path)) as store, open_blocking(url) as connection:
         publish(connection, *(b"%d" % number for number in range(300)))
         process.kill()
@@ -121,7 +121,7 @@ def test_a_broker_that_is_killed_has_kept_what_it_confirmed_and_its_store_ends_b
     assert run("store", "check", "--data", str(tmp_path)).returncode == 0
 
 
-def test_a_broker_waits_for_the_store_of_the_one_before(tmp_path: Path) -> None:
+def test_broker_waits_for_the_store_of_the_one_before(tmp_path: Path) -> None:
     with broker(tmp_path) as (process, url), watched(holder(tmp_path)) as store:
         with open_blocking(url) as connection:
             publish(connection, b"1")
@@ -149,7 +149,7 @@ def children(pid: int) -> str:
     return "".join(path.read_text(encoding="ascii") for path in Path(f"/proc/{pid}/task").glob("*/children"))
 
 
-def test_a_second_broker_in_the_same_directory_ends_with_one_line(tmp_path: Path) -> None:
+def test_second_broker_in_the_same_directory_ends_with_one_line(tmp_path: Path) -> None:
     with broker(tmp_path) as (process, _):
         done = run("serve", "--port", "0", "--data", str(tmp_path))
         assert (done.returncode, done.stdout) == (1, "")
@@ -202,7 +202,7 @@ as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywher
         pytest.param(spoil_by_taking_rights, "{data}/lock cannot be opened (Permission denied). Give", marks=as_root),
     ],
 )
-def test_a_directory_that_cannot_be_used_ends_with_1_and_one_line(tmp_path: Path, spoil: object, said: str) -> None:
+def test_directory_that_cannot_be_used_ends_with_1_and_one_line(tmp_path: Path, spoil: object, said: str) -> None:
     data = tmp_path / "data"
     assert callable(spoil)
     spoil(data)
@@ -212,14 +212,14 @@ def test_a_directory_that_cannot_be_used_ends_with_1_and_one_line(tmp_path: Path
     assert line.startswith(f"triomq: {said.format(data=data)}")
 
 
-def test_a_directory_that_cannot_be_made_ends_with_1_and_one_line() -> None:
+def test_directory_that_cannot_be_made_ends_with_1_and_one_line() -> None:
     done = run("serve", "--port", "0", "--data", "/proc/triomq")  # not even root can
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("triomq: /proc/triomq/lock cannot be opened (")
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_what_the_store_was_opened_with_stays_at_a_reload(tmp_path: Path) -> None:
+def test_settings_of_the_store_stay_at_a_reload(tmp_path: Path) -> None:
     file = tmp_path / "triomq.toml"
     file.write_text('data_dir = "here"', encoding="utf-8")
     with serving(str(file)) as (process, _):
@@ -233,7 +233,7 @@ def test_what_the_store_was_opened_with_stays_at_a_reload(tmp_path: Path) -> Non
     assert not (tmp_path / "there").exists()
 
 
-def test_a_domain_that_is_not_configured_any_more_stays_on_disk(tmp_path: Path) -> None:
+def test_domain_that_is_not_configured_any_more_stays_on_disk(tmp_path: Path) -> None:
     file = tmp_path / "triomq.toml"
     both = '[[endpoints]]\ntype = "amqp"\nvirtual_hosts = { "/" = "shop" }\n'
     file.write_text(f'domains = ["default", "shop"]\ndata_dir = "data"\n{both}', encoding="utf-8")

@@ -20,7 +20,7 @@ def record(body: bytes, size: int, properties: bytes | None = b"\0\0") -> Messag
     return MessageRecord(7, "", "q\x1b", False, 0, size, body, properties)
 
 
-def test_a_taken_message_is_shown_with_all_that_was_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_taken_message_is_shown_with_its_properties(capsys: pytest.CaptureFixture[str]) -> None:
     print_message(taken(got(b"a\nb")), 3)
     assert capsys.readouterr().out.splitlines() == [
         "[3] exchange shop, key k, 3 B, redelivered",
@@ -32,7 +32,7 @@ def test_a_taken_message_is_shown_with_all_that_was_said(capsys: pytest.CaptureF
     ]
 
 
-def test_a_message_that_was_looked_at_has_its_number_and_says_what_is_missing(
+def test_browsed_message_has_its_number_and_shows_that_it_is_cut(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_message(browsed(record(b"abc", 5000, None)), 1)
@@ -44,7 +44,7 @@ def test_a_message_that_was_looked_at_has_its_number_and_says_what_is_missing(
     ]
 
 
-def test_json_says_text_as_text_and_the_rest_as_base64(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_json_has_text_as_text_and_other_bodies_as_base64(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     for message in (taken(got("blå".encode())), browsed(record(b"\xff", 1)), browsed(record(b"ab", 9))):
         print_json(message)
     text, octets, cut = map(msgspec.json.decode, capsysbinary.readouterr().out.splitlines())
@@ -60,6 +60,6 @@ def test_json_says_text_as_text_and_the_rest_as_base64(capsysbinary: pytest.Capt
     assert (cut["body"], cut["size"], cut["body_cut"]) == ("ab", 9, True)
 
 
-def test_a_body_alone_is_its_octets(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_body_alone_is_printed_as_it_is(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     print_body(taken(got(b"\xff\x00")), end=b"\n")
     assert capsysbinary.readouterr().out == b"\xff\x00\n"

@@ -40,7 +40,7 @@ def change(data: Path, statement: str) -> None:
         connection.execute(statement)
 
 
-def test_check_shows_what_each_queue_has(data: Path) -> None:
+def test_check_lists_the_queues(data: Path) -> None:
     done = run("store", "check", "--data", str(data))
     assert (done.returncode, done.stderr) == (0, "")
     heading, row, summary = done.stdout.splitlines()
@@ -49,7 +49,7 @@ def test_check_shows_what_each_queue_has(data: Path) -> None:
     assert summary == "format 2, 1 queue, 3 messages"
 
 
-def test_check_says_what_is_missing_and_ends_with_1(data: Path) -> None:
+def test_check_counts_missing_messages_and_ends_with_1(data: Path) -> None:
     change(data, "DELETE FROM segment WHERE first = 1")
     done = run("store", "check", "--data", str(data))
     assert done.returncode == 1
@@ -61,13 +61,13 @@ def test_check_says_what_is_missing_and_ends_with_1(data: Path) -> None:
     )
 
 
-def test_a_store_whose_names_cannot_be_read_is_shown_all_the_same(data: Path) -> None:
+def test_store_whose_names_cannot_be_read_is_shown_all_the_same(data: Path) -> None:
     change(data, "UPDATE queue SET key = x'ff'")
     assert " ff " in run("store", "check", "--data", str(data)).stdout
 
 
 @pytest.mark.parametrize("command", ["check", "compact"])
-def test_a_directory_that_a_broker_uses_is_left_alone(data: Path, command: str) -> None:
+def test_directory_that_a_broker_uses_is_left_alone(data: Path, command: str) -> None:
     with broker(data) as (process, _):
         done = run("store", command, "--data", str(data))
         end(process)
@@ -77,7 +77,7 @@ def test_a_directory_that_a_broker_uses_is_left_alone(data: Path, command: str) 
     assert second == "triomq: while a broker uses it, `triomq store backup` makes a copy, which can be checked"
 
 
-def test_compact_says_what_it_gave_back(data: Path) -> None:
+def test_compact_prints_the_sizes_before_and_after(data: Path) -> None:
     done = run("store", "compact", "--data", str(data))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(" now\n")
@@ -85,19 +85,19 @@ def test_compact_says_what_it_gave_back(data: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "compact", "backup"])
-def test_there_must_be_a_store(tmp_path: Path, command: str) -> None:
+def test_directory_without_a_store_is_an_error(tmp_path: Path, command: str) -> None:
     done = run("store", command, "--data", str(tmp_path), *(["copy"] if command == "backup" else []))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"triomq: there is no store in {tmp_path}: {tmp_path}/store.db does not exist\n"
 
 
-def test_a_directory_must_be_named() -> None:
+def test_directory_must_be_named() -> None:
     done = run("store", "check")
     assert done.returncode == 2
     assert "--data" in done.stderr
 
 
-def test_a_copy_made_while_a_broker_works_is_used_by_another_broker(tmp_path: Path) -> None:
+def test_copy_made_while_a_broker_works_is_used_by_another_broker(tmp_path: Path) -> None:
     copy = tmp_path / "restored"
     with broker(tmp_path / "data") as (process, url), open_blocking(url) as connection:
         publish(connection, b"1", b"2")
@@ -113,7 +113,7 @@ def test_a_copy_made_while_a_broker_works_is_used_by_another_broker(tmp_path: Pa
         end(process)
 
 
-def test_a_copy_is_made_of_what_a_killed_broker_left(tmp_path: Path) -> None:
+def test_backup_copies_the_store_of_a_killed_broker(tmp_path: Path) -> None:
     """Its last batches are still in the log alone."""
     data = tmp_path / "data"
     with broker(data) as (process, url), watched(holder(data)) as store, open_blocking(url) as connection:
@@ -130,7 +130,7 @@ def test_a_copy_is_made_of_what_a_killed_broker_left(tmp_path: Path) -> None:
         end(process)
 
 
-def test_an_older_copy_is_not_overwritten(data: Path, tmp_path: Path) -> None:
+def test_older_copy_is_not_overwritten(data: Path, tmp_path: Path) -> None:
     (tmp_path / "copy").write_bytes(b"precious")
     done = run("store", "backup", "--data", str(data), str(tmp_path / "copy"))
     assert done.returncode == 1
@@ -139,7 +139,7 @@ def test_an_older_copy_is_not_overwritten(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("table", "what"), [("queue", "queue"), ("record", "sink|binding")])
-def test_a_record_that_means_nothing_is_one_line_and_is_found_by_check(data: Path, table: str, what: str) -> None:
+def test_record_that_means_nothing_is_one_line_and_is_found_by_check(data: Path, table: str, what: str) -> None:
     change(data, f"UPDATE {table} SET key = x'ff00' WHERE rowid = 1" if table == "queue" else _GARBLED)
     for command in (["serve", "--port", "0"], ["store", "check"]):
         done = run(*command, "--data", str(data))

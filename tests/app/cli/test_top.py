@@ -60,7 +60,7 @@ def test_q_and_the_end_of_input_end_it(last: str) -> None:
     assert len(list(watch(lambda: look_at(answers), 1.0, lambda seconds: next(keys)))) == 2
 
 
-def test_a_broker_that_goes_away_is_waited_for_and_begins_anew() -> None:
+def test_broker_that_goes_away_is_waited_for_and_begins_anew() -> None:
     answers = looks(make_sample(0.0), Disconnected("gone"), Disconnected("gone"), make_sample(9.0), make_sample(10.0))
     seen = list(islice(watch(lambda: look_at(answers), 1.0, nothing), 5))
     assert [one.note for one in seen] == ["", "gone; trying again", "gone; trying again", "", ""]
@@ -68,7 +68,7 @@ def test_a_broker_that_goes_away_is_waited_for_and_begins_anew() -> None:
     assert seen[1].sample is seen[0].sample
 
 
-def test_what_cannot_be_reached_at_first_or_refuses_is_an_error() -> None:
+def test_broker_that_cannot_be_reached_at_first_or_refuses_is_an_error() -> None:
     with pytest.raises(Disconnected):
         list(watch(lambda: look_at(looks(Disconnected("nobody"))), 1.0, nothing))
     answers = looks(make_sample(0.0), NotFound("no"))
@@ -76,7 +76,7 @@ def test_what_cannot_be_reached_at_first_or_refuses_is_an_error() -> None:
         list(watch(lambda: look_at(answers), 1.0, nothing))
 
 
-def test_a_watcher_connects_again() -> None:
+def test_watcher_connects_again() -> None:
     with open_served() as served:
         watcher = Watcher(served.url)
         assert watcher.look().totals.connections == 1
@@ -114,13 +114,13 @@ def test_once_as_json(command: Command) -> None:
     assert seen["note"] == ""
 
 
-def test_where_there_is_no_terminal_it_is_printed_once(command: Command) -> None:
+def test_screen_is_printed_once_where_there_is_no_terminal(command: Command) -> None:
     done = command("top", "--interval", "0.05")
     assert done.exit_code == 0
     assert done.stdout.count("triomq ") == 1
 
 
-def test_nobody_there_is_a_line_and_a_1(command: Command) -> None:
+def test_unreachable_broker_is_a_line_and_exit_code_1(command: Command) -> None:
     done = command("top", "--url", "amqp+unix:///nowhere.sock")
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith("triomq: no broker can be reached at /nowhere.sock")
@@ -134,20 +134,20 @@ def test_nobody_there_is_a_line_and_a_1(command: Command) -> None:
         (("now",), "unexpected extra argument"),
     ],
 )
-def test_a_wrong_command_line_is_a_2(command: Command, options: tuple[str, ...], said: str) -> None:
+def test_wrong_command_line_is_a_2(command: Command, options: tuple[str, ...], said: str) -> None:
     done = command("top", *options)
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in done.stderr
 
 
-def test_a_wrong_password_is_a_line_and_a_1(command: Command, url: str) -> None:
+def test_wrong_password_is_a_line_and_a_1(command: Command, url: str) -> None:
     done = command("top", "--url", url.replace("guest:guest", "guest:wrong"))
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith("triomq: ")
     assert "403" in done.stderr
 
 
-def test_a_broker_that_ends_before_the_only_look_that_counts_is_a_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_broker_that_ends_before_the_only_look_that_counts_is_a_1(capsys: pytest.CaptureFixture[str]) -> None:
     with open_served() as served, closing(Watcher(served.url)) as watcher:
 
         def wait(seconds: float) -> str:
@@ -253,14 +253,14 @@ class Screen:
         return code
 
 
-def test_on_a_terminal_it_draws_until_q(url: str) -> None:
+def test_screen_is_drawn_on_a_terminal_until_q(url: str) -> None:
     screen = Screen(url)
     screen.read_until(b"each second 0 in")
     os.write(screen.terminal, b"q")
     assert screen.end() == 0
 
 
-def test_a_key_looks_at_once(url: str) -> None:
+def test_key_takes_a_sample_at_once(url: str) -> None:
     screen = Screen(url, interval=600)
     screen.read_until("each second – in".encode())
     os.write(screen.terminal, b" ")
@@ -269,7 +269,7 @@ def test_a_key_looks_at_once(url: str) -> None:
     assert screen.end() == 0
 
 
-def test_it_draws_no_more_lines_than_there_are(url: str, connection: BlockingConnection) -> None:
+def test_screen_has_no_more_lines_than_the_terminal(url: str, connection: BlockingConnection) -> None:
     for number in range(40):
         connection.call(QueueDeclare(f"tall.{number}", exclusive=True), QueueDeclareOk)
     screen = Screen(url)
@@ -280,14 +280,14 @@ def test_it_draws_no_more_lines_than_there_are(url: str, connection: BlockingCon
     assert screen.end() == 0
 
 
-def test_ctrl_c_ends_it_too(url: str) -> None:
+def test_ctrl_c_ends_top(url: str) -> None:
     screen = Screen(url)
     screen.read_until(b"each second 0 in")
     screen.process.send_signal(signal.SIGINT)
     assert screen.end() == 0
 
 
-def test_it_outlives_its_broker_and_says_so() -> None:
+def test_top_outlives_its_broker_and_shows_that() -> None:
     with open_served() as served:
         screen = Screen(served.url)
         screen.read_until(b"each second 0 in")

@@ -25,7 +25,7 @@ FULL = make_sample(
 )
 
 
-def test_the_heading_says_how_the_whole_does() -> None:
+def test_heading_has_the_totals() -> None:
     heading = screen(make_sample(totals=make_totals(queues=2, ready=5)), Rates(Flow(1.4, 2.6, 3.0), {}), "away")[:3]
     assert heading == [
         "triomq 9.8.7, up 1 h 1 min, 10.0 MiB of memory, 0 connections, 0 consumers",
@@ -42,7 +42,7 @@ def test_queues_have_rates_once_they_were_seen_twice() -> None:
     assert screen(sample)[4].split()[6:9] == ["–", "–", "–"]
 
 
-def test_the_tree_is_set_in_and_says_what_it_hides() -> None:
+def test_tree_is_indented_and_counts_hidden_children() -> None:
     actors = (
         make_actor("/", children=1),
         make_actor("/broker", children=12),
@@ -63,7 +63,7 @@ HOSTILE = "\x1b]0;mine\x07[red]\u202e"
 HARMLESS = r"\x1b]0;mine\x07[red]\u202e"
 
 
-def test_names_from_anybody_are_shown_and_not_obeyed() -> None:
+def test_names_from_clients_are_shown_and_not_obeyed() -> None:
     sample = make_sample(
         totals=msgspec.structs.replace(make_totals(), version=HOSTILE),
         queues=(make_queue(HOSTILE),),
@@ -86,14 +86,14 @@ def test_trouble_is_red() -> None:
 
 
 @pytest.mark.parametrize("height", [10, 24, 50, 80])
-def test_it_fits_the_lines_that_there_are(height: int) -> None:
+def test_view_fits_the_lines_of_the_screen(height: int) -> None:
     lines = screen(FULL, lines=height)
     assert len(lines) <= height
     for part in ("q0", "peer0", "/"):
         assert any(line.split()[:1] == [part] for line in lines)
 
 
-def test_without_an_end_of_lines_all_is_shown() -> None:
+def test_view_without_a_limit_of_lines_shows_all() -> None:
     assert len(screen(FULL)) == 3 + 1 + 30 + 1 + 20 + 1 + 41
 
 
@@ -101,6 +101,6 @@ def test_without_an_end_of_lines_all_is_shown() -> None:
     ("seconds", "said"),
     [(0.9, "0 s"), (61, "1 min 1 s"), (3600 * 25, "1 d 1 h"), (3600 * 2 + 60, "2 h 1 min")],
 )
-def test_times_are_said_in_their_two_largest_units(seconds: float, said: str) -> None:
+def test_times_have_their_two_largest_units(seconds: float, said: str) -> None:
     sample = make_sample(connections=(ConnectionRecord("peer", "u", "/", 1, 0, seconds),))
     assert any(f" {said} " in line for line in screen(sample))

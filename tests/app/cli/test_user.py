@@ -28,7 +28,7 @@ def user(file: Path, *arguments: str, password: str = "hunter2\n", code: int = 0
     return done.stdout if not code else done.stderr
 
 
-def test_the_first_user_makes_the_file_and_may_everything(file: Path) -> None:
+def test_first_user_makes_the_file_and_may_everything(file: Path) -> None:
     assert "the first user may do everything" in user(file, "add", "ada", *FAST)
     ada = read_users(file).users["ada"]
     assert (ada.permissions, ada.tags) == ({"*": ALL}, ("administrator",))
@@ -37,7 +37,7 @@ def test_the_first_user_makes_the_file_and_may_everything(file: Path) -> None:
     assert "hunter2" not in file.read_text(encoding="utf-8")
 
 
-def test_further_users_may_what_is_said(file: Path) -> None:
+def test_further_users_have_the_given_permissions(file: Path) -> None:
     user(file, "add", "ada", *FAST)
     assert "it may do nothing yet" in user(file, "add", "bob", *FAST)
     user(
@@ -86,7 +86,7 @@ def test_permissions_are_changed_one_by_one_and_taken_away(file: Path) -> None:
     assert "is no regular expression" in user(file, "permit", "bob", "--read", "(", code=1)
 
 
-def test_a_password_is_changed_and_a_user_removed(file: Path) -> None:
+def test_password_is_changed_and_a_user_removed(file: Path) -> None:
     user(file, "add", "ada", *FAST)
     user(file, "password", "ada", *FAST, password="another\n")
     (first, *_) = read_users(file).users["ada"].verifiers
@@ -106,7 +106,7 @@ def test_a_password_is_changed_and_a_user_removed(file: Path) -> None:
         (("permit", "bob", "--read", "x"), "", "has no user 'bob', but 'ada'"),
     ],
 )
-def test_what_cannot_be_done_says_so_and_changes_nothing(
+def test_refused_change_is_an_error_and_changes_nothing(
     file: Path, arguments: tuple[str, ...], password: str, text: str
 ) -> None:
     user(file, "add", "ada", *FAST)
@@ -115,11 +115,11 @@ def test_what_cannot_be_done_says_so_and_changes_nothing(
     assert file.read_bytes() == before
 
 
-def test_without_a_file_there_is_nothing_to_list(file: Path) -> None:
+def test_list_without_a_file_is_an_error(file: Path) -> None:
     assert "triomq user add NAME" in user(file, "list", code=1)
 
 
-def test_a_terminal_is_asked_twice_and_shows_nothing(file: Path) -> None:
+def test_terminal_is_asked_twice_and_shows_nothing(file: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "triomq", "user", "add", "ada", *FAST, "--file", str(file)]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as process:
@@ -141,6 +141,6 @@ def test_a_terminal_is_asked_twice_and_shows_nothing(file: Path) -> None:
     assert read_verifier(first).matches(b"hunter2")
 
 
-def test_a_limit_is_a_number_or_unlimited(file: Path) -> None:
+def test_limit_is_a_number_or_unlimited(file: Path) -> None:
     said = user(file, "add", "ada", *FAST, "--max-queues", "many", code=2)
     assert "found 'many'; a limit is a number" in " ".join(said.split())

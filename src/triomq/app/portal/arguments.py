@@ -19,7 +19,7 @@ class _Wrapped(Protocol[T]):
 
 def unwrap(given: str | _Wrapped[T]) -> str | T:
     """Return the handle in Trio of a sink or a queue; a name, or something else by mistake, stays what it is."""
-    found: str | T = getattr(given, "handle", given)  # type: ignore[arg-type]  # the handle says what is wrong with it
+    found: str | T = getattr(given, "handle", given)  # type: ignore[arg-type]  # the handle raises the error
     return found
 
 

@@ -101,7 +101,7 @@ class AsyncioFeed:
 class AsyncioQueue:
     """A queue, for asyncio; obtained from ``AsyncioDomain.declare_queue`` or ``AsyncioDomain.queue``.
 
-    Methods are those of ``QueueHandle``, which says what they raise.
+    Methods are those of ``QueueHandle``, where their errors are listed.
     """
 
     def __init__(self, caller: AsyncioCaller, handle: QueueHandle) -> None:
@@ -164,7 +164,7 @@ class AsyncioQueue:
 class AsyncioSink:
     """A sink, for asyncio; obtained from ``AsyncioDomain.declare_sink`` or ``AsyncioDomain.sink``.
 
-    Methods are those of ``SinkHandle``, which says what they raise.
+    Methods are those of ``SinkHandle``, where their errors are listed.
     """
 
     def __init__(self, caller: AsyncioCaller, handle: SinkHandle) -> None:
@@ -210,7 +210,7 @@ class AsyncioSink:
 class AsyncioDomain:
     """A domain, for the tasks of one event loop; the broker is the handle of its first one itself.
 
-    Methods are those of ``DomainHandle``, which says what they raise. Deadlines are asyncio's own: ``async with
+    Methods are those of ``DomainHandle``, where their errors are listed. Deadlines are asyncio's own: ``async with
     asyncio.timeout(5)``.
     """
 
@@ -297,11 +297,11 @@ class AsyncioBroker(AsyncioDomain):
         return AsyncioDomain(self._caller, self.portal.broker.domain(name))
 
     async def wait_idle(self) -> None:
-        """Wait until nothing happens by itself any more, in any domain; ``Broker.wait_idle`` says what that means."""
+        """Wait until nothing happens by itself any more, in any domain, as ``Broker.wait_idle`` does."""
         await self._caller.call(self.portal.broker.wait_idle)
 
     async def back_up(self, path: Path | str) -> None:
-        """Copy the store to a new directory while everything goes on; ``Broker.back_up`` says how it is used."""
+        """Copy the store to a new directory while everything goes on, as ``Broker.back_up`` does."""
         await self._caller.call(lambda: self.portal.broker.back_up(path))
 
     @property

@@ -67,7 +67,7 @@ class BlockingFeed:
 class BlockingQueue:
     """A queue, for plain threads; obtained from ``BlockingDomain.declare_queue`` or ``BlockingDomain.queue``.
 
-    Methods are those of ``QueueHandle``, which says what they raise; each takes a ``timeout`` in seconds as well, and
+    Methods are those of ``QueueHandle``, where errors are listed. Each takes a ``timeout`` in seconds as well, and
     raises ``TimeoutError`` when that is over.
     """
 
@@ -135,7 +135,7 @@ class BlockingQueue:
 class BlockingSink:
     """A sink, for plain threads; obtained from ``BlockingDomain.declare_sink`` or ``BlockingDomain.sink``.
 
-    Methods are those of ``SinkHandle``, which says what they raise; each takes a ``timeout`` in seconds as well, and
+    Methods are those of ``SinkHandle``, where errors are listed. Each takes a ``timeout`` in seconds as well, and
     raises ``TimeoutError`` when that is over.
     """
 
@@ -188,7 +188,7 @@ class BlockingSink:
 class BlockingDomain:
     """A domain, for plain threads, any number of them at once; the broker is the handle of its first one itself.
 
-    Methods are those of ``DomainHandle``, which says what they raise; each that waits takes a ``timeout`` in seconds as
+    Methods are those of ``DomainHandle``, where errors are listed. Each that waits takes a ``timeout`` in seconds as
     well, and raises ``TimeoutError`` when that is over.
     """
 
@@ -278,10 +278,10 @@ class BlockingBroker(BlockingDomain):
         return BlockingDomain(self._caller, self.portal.broker.domain(name))
 
     def wait_idle(self, *, timeout: float | None = None) -> None:
-        """Wait until nothing happens by itself any more, in any domain; ``Broker.wait_idle`` says what that means.
+        """Wait until nothing happens by itself any more, in any domain, as ``Broker.wait_idle`` does.
 
         Raises:
-            TimeoutError: It took longer; the text says which queues are busy, and why.
+            TimeoutError: It took longer; the text names the busy queues.
         """
         broker = self.portal.broker
         try:
@@ -290,7 +290,7 @@ class BlockingBroker(BlockingDomain):
             raise TimeoutError(f"not idle within {timeout} s: {broker.describe_busy()}") from None
 
     def back_up(self, path: Path | str, *, timeout: float | None = None) -> None:
-        """Copy the store to a new directory while everything goes on; ``Broker.back_up`` says how it is used."""
+        """Copy the store to a new directory while everything goes on, as ``Broker.back_up`` does."""
         self._caller.call(lambda: self.portal.broker.back_up(path), timeout=timeout)
 
     @property

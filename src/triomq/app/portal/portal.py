@@ -56,7 +56,7 @@ class CallbackQueue:
 
 
 class Portal:
-    """The way into the Trio run that a broker lives in; made by ``open_portal`` and by the brokers with a thread."""
+    """The way into the Trio run of a broker; made by ``open_portal`` and by the brokers with a thread."""
 
     def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
         self.broker = broker
