@@ -119,7 +119,7 @@ class Harness:
 
     def feed(
         self,
-        store: QueueState,
+        queue: QueueState,
         messages: int = 0,
         *,
         keeps: bool = False,
@@ -131,7 +131,7 @@ class Harness:
         supervisor = self._consumers.actor
         assert isinstance(supervisor, DynamicSupervisor)
         ref = supervisor.start_child_nowait(ChildSpec(lambda: consumer, restart="temporary"))
-        self.session.open_feed(Feed(store.ref, ref, window=Window(messages), shared=shared, priority=priority))
+        self.session.open_feed(Feed(queue.ref, ref, window=Window(messages), shared=shared, priority=priority))
         return consumer
 
     def publisher(self, sink: str, keys: Sequence[str]) -> Work:
@@ -200,8 +200,8 @@ def bindings(harness: Harness) -> None:
             keys = [key_of(number) for number in range(count)]
             bound = [pattern_of(number) for number in range(count)] if kind is SinkKind.TOPIC else keys
             calls = CALLS if most > 10_000 else min(CALLS, 100_000 // count)
-            with harness.queues(["q"]) as [store], harness.sink(kind, bound, ["q"] * count, guarded=guarded):
-                harness.feed(store)
+            with harness.queues(["q"]) as [queue], harness.sink(kind, bound, ["q"] * count, guarded=guarded):
+                harness.feed(queue)
                 return best(harness.publisher(kind.value, some(keys, calls)), calls)
 
         return measure
@@ -225,17 +225,17 @@ def queues(harness: Harness) -> None:
 
     def one_of(count: int) -> float:
         names = [f"q{number}" for number in range(count)]
-        with harness.queues(names) as stores:
-            for store in stores:
-                harness.feed(store)
+        with harness.queues(names) as queues:
+            for queue in queues:
+                harness.feed(queue)
             return best(harness.publisher("", some(names)))
 
     def all_of(count: int) -> float:
         names = [f"q{number}" for number in range(count)]
         messages = max(1, CALLS // count)
-        with harness.queues(names) as stores, harness.sink(SinkKind.FANOUT, names, names):
-            for store in stores:
-                harness.feed(store)
+        with harness.queues(names) as queues, harness.sink(SinkKind.FANOUT, names, names):
+            for queue in queues:
+                harness.feed(queue)
             return best(harness.publisher("fanout", [""] * messages), messages * count)
 
     table("queues", tens(1, 10_000), {"one of them gets it": one_of, "all get it; for each copy": all_of})
@@ -246,28 +246,28 @@ def feeds(harness: Harness) -> None:
 
     def with_feeds(messages: int = 0, *, ranked: bool = False, single_active: bool = False) -> Callable[[int], float]:
         def measure(count: int) -> float:
-            with harness.queues(["q"], QueueOptions(single_active=single_active)) as [store]:
+            with harness.queues(["q"], QueueOptions(single_active=single_active)) as [queue]:
                 for number in range(count):
-                    harness.feed(store, messages, priority=number + 1 if ranked else 0)
+                    harness.feed(queue, messages, priority=number + 1 if ranked else 0)
                 return best(harness.publisher("", ["q"] * CALLS))
 
         return measure
 
     def blocked(count: int) -> float:
-        with harness.queues(["q"]) as [store]:
+        with harness.queues(["q"]) as [queue]:
             for _ in range(count - 1):
-                harness.feed(store, 1, keeps=True)
-            harness.feed(store)
+                harness.feed(queue, 1, keeps=True)
+            harness.feed(queue)
             harness.publisher("", ["q"] * 2 * count)()
             return best(harness.publisher("", ["q"] * CALLS))
 
     def in_line(count: int) -> float:
         channel, kept = Window(1), deque[Batch]()
-        with harness.queues([f"q{number}" for number in range(count)]) as stores:
-            for store in stores:
+        with harness.queues([f"q{number}" for number in range(count)]) as queues:
+            for queue in queues:
                 run = [BODY] * (RUNS * CALLS // count + 2)
-                store.ref.tell_nowait(Publish(Head(), run, len(run) * len(BODY)))
-                consumer = harness.feed(store, shared=(channel,), keeps=True)
+                queue.ref.tell_nowait(Publish(Head(), run, len(run) * len(BODY)))
+                consumer = harness.feed(queue, shared=(channel,), keeps=True)
                 kept += consumer.kept
                 consumer.kept = kept
 
@@ -279,13 +279,13 @@ def feeds(harness: Harness) -> None:
 
     def in_runs(count: int) -> float:
         head, run = Head(routing_key="q"), [BODY] * 100
-        with harness.queues(["q"]) as [store]:
+        with harness.queues(["q"]) as [queue]:
             for _ in range(count):
-                harness.feed(store)
+                harness.feed(queue)
 
             def publish() -> None:
                 for _ in range(CALLS // 20):
-                    store.ref.tell_nowait(Publish(head, run, 100 * len(BODY)))
+                    queue.ref.tell_nowait(Publish(head, run, 100 * len(BODY)))
 
             return best(publish, CALLS // 20 * 100)
 
@@ -301,21 +301,21 @@ def feeds(harness: Harness) -> None:
     table("feeds of a queue", tens(1, 1_000), rows)
 
 
-def fill(store: QueueState, make: Callable[[], Publish], count: int) -> None:
+def fill(queue: QueueState, make: Callable[[], Publish], count: int) -> None:
     """Publish messages that nobody takes yet."""
     for _ in range(count):
-        store.ref.tell_nowait(make())
+        queue.ref.tell_nowait(make())
 
 
-def flow(harness: Harness, store: QueueState, make: Callable[[], Publish], backlog: int) -> float:
+def flow(harness: Harness, queue: QueueState, make: Callable[[], Publish], backlog: int) -> float:
     """Publish one and settle one, with so many messages ready between them."""
-    fill(store, make, backlog + 1)
-    consumer = harness.feed(store, 1, keeps=True)
+    fill(queue, make, backlog + 1)
+    consumer = harness.feed(queue, 1, keeps=True)
 
     def work() -> None:
         kept = consumer.kept
         for _ in range(CALLS):
-            store.ref.tell_nowait(make())
+            queue.ref.tell_nowait(make())
             settle(kept.pop(), Outcome.ACCEPT)
 
     return best(work)
@@ -340,13 +340,13 @@ def backlog(harness: Harness) -> None:
     head = Head(routing_key="q")
 
     def flowing(count: int) -> float:
-        with harness.queues(["q"]) as [store]:
-            return flow(harness, store, lambda: message(head), count)
+        with harness.queues(["q"]) as [queue]:
+            return flow(harness, queue, lambda: message(head), count)
 
     def requeued(count: int) -> float:
-        with harness.queues(["q"]) as [store]:
-            fill(store, lambda: message(head), max(count, 1))
-            consumer = harness.feed(store, 1, keeps=True)
+        with harness.queues(["q"]) as [queue]:
+            fill(queue, lambda: message(head), max(count, 1))
+            consumer = harness.feed(queue, 1, keeps=True)
 
             def work() -> None:
                 kept = consumer.kept
@@ -365,14 +365,14 @@ def priorities(harness: Harness) -> None:
     ranked = [with_properties(Properties(priority=level)) for level in range(256)]
 
     def flowing(levels: int) -> float:
-        with harness.queues(["q"], QueueOptions(max_priority=levels)) as [store]:
-            return flow(harness, store, lambda: message(*ranked[chance.randrange(levels + 1)]), 1_000)
+        with harness.queues(["q"], QueueOptions(max_priority=levels)) as [queue]:
+            return flow(harness, queue, lambda: message(*ranked[chance.randrange(levels + 1)]), 1_000)
 
     def draining(levels: int) -> float:
-        with harness.queues(["q"], QueueOptions(max_priority=levels)) as [store]:
-            fill(store, lambda: message(*ranked[chance.randrange(levels + 1)]), CALLS)
+        with harness.queues(["q"], QueueOptions(max_priority=levels)) as [queue]:
+            fill(queue, lambda: message(*ranked[chance.randrange(levels + 1)]), CALLS)
             start = time.process_time()
-            harness.feed(store)
+            harness.feed(queue)
             return (time.process_time() - start) / CALLS * 1e6
 
     rows: dict[str, Callable[[int], float | None]] = {
@@ -390,17 +390,17 @@ def expiry(harness: Harness) -> None:
 
     def flowing(make: Callable[[], Publish], options: QueueOptions) -> Callable[[int], float]:
         def measure(count: int) -> float:
-            with harness.queues(["q"], options) as [store]:
-                return flow(harness, store, make, count)
+            with harness.queues(["q"], options) as [queue]:
+                return flow(harness, queue, make, count)
 
         return measure
 
     def one_of(count: int) -> float:
         names = [f"q{number}" for number in range(count)]
-        with harness.queues(names, QueueOptions(message_ttl=hour)) as stores:
-            for store in stores:
-                store.ref.tell_nowait(message(plain))
-            chosen = [chance.choice(stores).ref for _ in range(CALLS)]
+        with harness.queues(names, QueueOptions(message_ttl=hour)) as queues:
+            for queue in queues:
+                queue.ref.tell_nowait(message(plain))
+            chosen = [chance.choice(queues).ref for _ in range(CALLS)]
 
             def work() -> None:
                 for queue in chosen:
@@ -429,9 +429,9 @@ def delays(harness: Harness) -> None:
     real_time = clock.now
 
     def passing(count: int) -> float:
-        with harness.queues(["q"]) as [store]:
-            fill(store, lambda: message(head, delay=3_600.0), count)
-            harness.feed(store)
+        with harness.queues(["q"]) as [queue]:
+            fill(queue, lambda: message(head, delay=3_600.0), count)
+            harness.feed(queue)
             return best(harness.publisher("", ["q"] * CALLS))
 
     def ripening(count: int) -> float:
@@ -441,19 +441,19 @@ def delays(harness: Harness) -> None:
             return seconds
 
         clock.now = now
-        with harness.queues(["q"]) as [store]:
+        with harness.queues(["q"]) as [queue]:
             for number in range(count):
-                store.ref.tell_nowait(message(head, delay=number + 1.0))
-            harness.feed(store)
+                queue.ref.tell_nowait(message(head, delay=number + 1.0))
+            harness.feed(queue)
 
             def work() -> None:
                 nonlocal seconds
                 for _ in range(CALLS):
                     seconds += 1
-                    store.ref.tell_nowait(message(head, delay=float(count)))
+                    queue.ref.tell_nowait(message(head, delay=float(count)))
 
             figure = best(work)
-            assert store.delivered >= CALLS
+            assert queue.delivered >= CALLS
         clock.now = real_time
         return figure
 
@@ -469,8 +469,8 @@ def unsettled(harness: Harness) -> None:
 
     def settling(*, newest: bool) -> Callable[[int], float]:
         def measure(count: int) -> float:
-            with harness.queues(["q"]) as [store]:
-                consumer = harness.feed(store, keeps=True)
+            with harness.queues(["q"]) as [queue]:
+                consumer = harness.feed(queue, keeps=True)
                 harness.publisher("", ["q"] * count)()
                 publish = harness.publisher("", ["q"])
                 choose = consumer.kept.pop if newest else consumer.kept.popleft

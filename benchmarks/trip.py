@@ -43,7 +43,7 @@ TRACED = 15
 IDLE = 0.15
 """Seconds without any task that runs, after which the broker is idle: a commit takes less."""
 
-LOOPS = frozenset({"Tasks._run", "Poller.run", "Poller._look", "Poller._look_again"})
+LOOPS = frozenset({"Tasks._run", "Poller.run", "Poller._poll", "Poller._stay_awake"})
 """Frames around every task and every socket: left out."""
 HOLD = 0.03
 """Seconds for which the broker is held: pika writes the frames of one message one by one, within a millisecond."""

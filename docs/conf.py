@@ -40,6 +40,7 @@ nitpick_ignore = [
     ("py:class", "triomq.actors.handling.Handling"),  # the half of Ref that turns call
     ("py:class", "triomq.security.verifiers.SaltedHash"),  # what is stored of a password; made by read_verifier
     ("py:class", "triomq.security.verifiers.ScramVerifier"),
+    ("py:class", "triomq.core.queue.deadletter.Reason"),  # why a message becomes a dead letter
     ("py:class", "triomq.clients.dmp.link.DirectLink"),
     ("py:class", "triomq.transports.poller.Poller"),
     ("py:class", "triomq.transports.stream.Transport"),

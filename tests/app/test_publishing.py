@@ -319,7 +319,7 @@ async def test_publisher_that_is_cancelled_leaves_the_line(broker: Broker, narro
 async def test_message_that_will_never_fit_is_refused_at_once(broker: Broker) -> None:
     await broker.declare_queue("q", max_bytes=10, overflow="wait")
     await broker.declare_queue("none", max_length=0, overflow="wait")
-    with pytest.raises(LimitExceeded, match="never has room for a message of 11 octets"):
+    with pytest.raises(LimitExceeded, match="never has room for a message of 11 bytes"):
         await broker.publish("", "q", b"x" * 11)
     with pytest.raises(LimitExceeded, match="max_length is 0"):
         broker.publish_nowait("", "none", b"")

@@ -96,7 +96,7 @@ def open_peer(answer: Answer, *, path: Path | None = None) -> Iterator[str]:
 
 @contextmanager
 def open_speaker(words: bytes) -> Iterator[str]:
-    """Give the URL of something that hears one thing, says these words and hangs up."""
+    """Return the URL of a server that reads once, sends these bytes and closes."""
 
     def speak(connection: socket.socket) -> None:
         connection.recv(65536)

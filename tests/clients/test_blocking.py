@@ -129,8 +129,8 @@ def test_close_of_the_broker_is_an_error_with_its_code() -> None:
     def close(engine: AMQPEngine, event: Event) -> None:
         engine.close(402, "never heard of it")
 
-    told = pytest.raises(NotFound, match="402 INVALID_PATH - never heard of it")
-    with open_peer(close) as url, open_blocking(url) as connection, told:
+    refusal = pytest.raises(NotFound, match="402 INVALID_PATH - never heard of it")
+    with open_peer(close) as url, open_blocking(url) as connection, refusal:
         connection.call(QueueDeclare("q"), QueueDeclareOk)
 
 

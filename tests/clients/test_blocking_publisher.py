@@ -63,7 +63,7 @@ def test_thousands_are_on_their_way_a_few_at_a_time(connection: BlockingConnecti
 
 def publish_many(publisher: BlockingPublisher, body: bytes) -> None:
     for _ in range(1000):
-        publisher.send("", "nobody", body)
+        publisher.send("", "nowhere", body)
     publisher.wait_confirmed()
 
 
@@ -75,8 +75,8 @@ def test_many_that_nobody_wants_do_not_stop_the_connection(connection: BlockingC
 
 def test_unroutable_message_is_raised_once_and_not_counted(connection: BlockingConnection, queue: str) -> None:
     publisher = connection.publisher
-    publisher.send("", "nobody", b"x")
-    with pytest.raises(Unroutable, match=r"routing key 'nobody' \(312 NO_ROUTE\); declare or bind a queue first"):
+    publisher.send("", "nowhere", b"x")
+    with pytest.raises(Unroutable, match=r"routing key 'nowhere' \(312 NO_ROUTE\); declare or bind a queue first"):
         publisher.wait_confirmed()
     publisher.send("", queue, b"x")
     publisher.wait_confirmed()
@@ -84,7 +84,7 @@ def test_unroutable_message_is_raised_once_and_not_counted(connection: BlockingC
 
 
 def test_without_mandatory_nobody_asks(connection: BlockingConnection) -> None:
-    connection.publisher.send("", "nobody", b"x", mandatory=False)
+    connection.publisher.send("", "nowhere", b"x", mandatory=False)
     connection.publisher.wait_confirmed()
     assert connection.publisher.confirmed == 1
 

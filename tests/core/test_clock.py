@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from triomq.core import Clock
 
 
-def test_those_whose_time_has_come_are_given_once_earliest_first() -> None:
+def test_due_items_are_returned_once_earliest_first() -> None:
     clock: Clock[str] = Clock(lambda: 0.0)
     clock.set("late", 3.0)
     clock.set("early", 1.0)
@@ -34,7 +34,7 @@ def test_deadline_can_be_taken_back() -> None:
     assert (clock.next_deadline, clock.take_due(9.0)) == (inf, [])
 
 
-def test_who_waits_for_the_clock_hears_only_of_earlier_deadlines() -> None:
+def test_clock_reports_only_earlier_deadlines() -> None:
     clock: Clock[str] = Clock(lambda: 0.0)
     heard: list[float] = []
     clock.on_earlier = lambda: heard.append(clock.next_deadline)

@@ -12,7 +12,7 @@ class Clumsy(Consumer):
         raise RuntimeError("clumsy")
 
 
-async def test_what_is_on_its_way_to_a_consumer_that_is_gone_goes_back_unmarked() -> None:
+async def test_batch_on_its_way_to_a_stopped_consumer_goes_back_unmarked() -> None:
     async with open_harness() as harness:
         queue, gone, other = harness.queue("q"), harness.consumer(), harness.consumer()
         harness.feed(queue, gone)
@@ -25,7 +25,7 @@ async def test_what_is_on_its_way_to_a_consumer_that_is_gone_goes_back_unmarked(
         assert not batch.redelivered
 
 
-async def test_what_crashes_its_consumer_goes_back_marked_and_the_feed_is_closed() -> None:
+async def test_batch_that_crashes_its_consumer_goes_back_marked_and_the_feed_is_closed() -> None:
     async with open_harness() as harness:
         queue, clumsy, other = harness.queue("q"), Clumsy(), harness.consumer()
         harness.start(clumsy)

@@ -44,7 +44,7 @@ def test_numbers_of_a_consumer_that_does_not_settle_lead_nowhere() -> None:
         ledger.settle_each([3], Outcome.ACCEPT)
 
 
-def test_those_before_an_unknown_number_are_settled() -> None:
+def test_deliveries_before_an_unknown_number_are_settled() -> None:
     settled: Settled = []
     ledger, batch = ledger_into(settled), batch_of(3)
     ledger.enter(batch)
@@ -94,7 +94,7 @@ def test_messages_that_go_out_again_have_new_numbers_and_the_same_places() -> No
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.data())
-def test_what_is_restored_can_be_settled_again(sizes: list[int], data: st.DataObject) -> None:
+def test_restored_deliveries_can_be_settled_again(sizes: list[int], data: st.DataObject) -> None:
     kept: list[tuple[Numbered, Sequence[int]]] = []
     ledger = Ledger()
     ledger.settler = lambda numbered, outcome, offsets: kept.append((numbered, offsets))

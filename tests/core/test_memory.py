@@ -104,7 +104,7 @@ async def test_routes_are_looked_for_anew_when_it_begins_and_when_it_ends(
         assert (memory.on, harness.directory.version - during) == (False, 1)
 
 
-async def test_it_ends_somewhat_below_the_mark(autojump_clock: trio.testing.MockClock) -> None:
+async def test_alarm_ends_somewhat_below_the_mark(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         memory, queue = alarm(harness, 10_000), harness.queue()
         publish(queue, *[b"x" * (1000 - MESSAGE_OVERHEAD)] * 11)
@@ -116,7 +116,7 @@ async def test_it_ends_somewhat_below_the_mark(autojump_clock: trio.testing.Mock
             assert memory.on == on, left
 
 
-async def test_it_looks_twice_a_second_until_it_is_over(autojump_clock: trio.testing.MockClock) -> None:
+async def test_alarm_measures_twice_a_second_until_it_is_over(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness, trio.open_nursery() as nursery:
         memory, queue = alarm(harness, 1000), harness.queue()
         nursery.start_soon(memory.run)
@@ -132,7 +132,7 @@ async def test_it_looks_twice_a_second_until_it_is_over(autojump_clock: trio.tes
         nursery.cancel_scope.cancel()
 
 
-async def test_who_waits_is_told_once_unless_it_waits_no_more(autojump_clock: trio.testing.MockClock) -> None:
+async def test_callback_is_called_once_unless_it_was_withdrawn(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         memory, queue = alarm(harness, 1000), harness.queue()
         told: list[str] = []
@@ -261,10 +261,10 @@ async def test_reason_is_what_there_is_too_much_of(autojump_clock: trio.testing.
         memory, machine = watched(harness, 1000)
         machine.has = 70 * MIB
         memory.measure()
-        assert memory.reason == "the process has 73400320 octets of memory, more than it should (62914560)"
+        assert memory.reason == "the process has 73400320 bytes of memory, more than it should (62914560)"
         publish(harness.queue(), b"x" * 2000)
         memory.measure()
-        assert memory.reason == "queues hold 2128 octets, more than memory_high_watermark allows (1000)"
+        assert memory.reason == "queues hold 2128 bytes, more than memory_high_watermark allows (1000)"
 
 
 async def test_full_queues_keep_it_on_whatever_the_process_has(autojump_clock: trio.testing.MockClock) -> None:

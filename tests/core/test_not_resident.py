@@ -31,7 +31,7 @@ def refused(queue: QueueState, request: Get | Browse | None = None) -> NotReside
     return found.value
 
 
-async def test_who_asks_for_what_is_on_disk_is_told_to_ask_again() -> None:
+async def test_request_for_paged_messages_is_told_to_ask_again() -> None:
     async with durable_messages() as (durable, queue):
         for request in (Get(), Browse()):
             refused(queue, request)
@@ -102,7 +102,7 @@ async def test_waiting_is_over_when_the_queue_has_crashed_for_good() -> None:
 
 
 @pytest.mark.usefixtures("quiet_crashes")
-async def test_what_was_read_while_nobody_was_there_is_read_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_messages_read_while_the_queue_restarted_are_read_again(autojump_clock: trio.testing.MockClock) -> None:
     async with durable_messages(Backoff(initial=5)) as (durable, queue):
         refused(queue)
         durable.disk.read()
@@ -113,7 +113,7 @@ async def test_what_was_read_while_nobody_was_there_is_read_again(autojump_clock
         assert get(queue, durable.disk) == (b"1", False)
 
 
-async def test_who_asks_for_what_cannot_be_read_is_told_so() -> None:
+async def test_request_for_unreadable_messages_is_refused() -> None:
     async with durable_messages() as (durable, queue):
         refused(queue)
         for fetch in durable.disk.journal.take_fetches():

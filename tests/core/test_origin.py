@@ -39,7 +39,7 @@ def delete_all(harness: Harness, origin: str) -> None:
 
 
 @pytest.mark.parametrize("whose", ["", PEER])
-async def test_who_had_it_made_may_delete_it(whose: str) -> None:
+async def test_maker_may_delete_it(whose: str) -> None:
     async with open_harness() as harness:
         make_all(harness, whose)
         delete_all(harness, whose)
@@ -48,7 +48,7 @@ async def test_who_had_it_made_may_delete_it(whose: str) -> None:
 
 
 @pytest.mark.parametrize(("whose", "asker"), [(PEER, ""), ("", PEER), (PEER, "guest@elsewhere")])
-async def test_nobody_else_may(whose: str, asker: str) -> None:
+async def test_other_peers_may_not_delete_it(whose: str, asker: str) -> None:
     async with open_harness() as harness:
         make_all(harness, whose)
         for request in (
@@ -61,7 +61,7 @@ async def test_nobody_else_may(whose: str, asker: str) -> None:
         assert JOIN in harness.directory.sinks["s"].bindings
 
 
-async def test_what_is_there_already_stays_whose_it_is() -> None:
+async def test_existing_things_stay_their_makers() -> None:
     async with open_harness() as harness:
         make_all(harness, "")
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(), harness.session, PEER))

@@ -47,7 +47,7 @@ def test_values_of_different_types_differ(one: object, other: object) -> None:
 
 
 @pytest.mark.parametrize("value", [2**64, object(), "\udcff"])
-def test_what_no_header_can_be_is_an_error(value: object) -> None:
+def test_argument_that_no_header_can_be_is_an_error(value: object) -> None:
     with pytest.raises((OverflowError, TypeError, UnicodeEncodeError)):
         pack_arguments({"a": value})
 

@@ -46,7 +46,7 @@ def test_inequivalent_declare_says_what_is_and_what_was_asked_for() -> None:
     )
 
 
-async def test_what_is_being_restarted_is_named_by_its_path() -> None:
+async def test_restarting_actor_is_named_by_its_path() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q")
         error = Restarting(queue.ref)

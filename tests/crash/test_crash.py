@@ -28,7 +28,7 @@ def assert_nothing_lost(name: str, seed: int, oracle: Oracle) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_nothing_is_lost_when_broker_and_store_are_killed(name: str, tmp_path: Path) -> None:
+async def test_kills_of_broker_and_store_lose_no_message(name: str, tmp_path: Path) -> None:
     with trio.fail_after(120):
         oracle = await run(SCENARIOS[name], tmp_path, FEW, seed=1)
     assert_nothing_lost(name, 1, oracle)
@@ -36,7 +36,7 @@ async def test_nothing_is_lost_when_broker_and_store_are_killed(name: str, tmp_p
 
 @pytest.mark.crash
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_nothing_is_lost_however_often(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_many_kills_lose_no_message(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     rounds, seed = request.config.getoption("--crash-rounds"), request.config.getoption("--crash-seed")
     if not rounds:
         pytest.skip("takes some minutes: --crash-rounds 50")
@@ -47,7 +47,7 @@ async def test_nothing_is_lost_however_often(name: str, tmp_path: Path, request:
     assert_nothing_lost(name, seed, oracle)
 
 
-async def test_a_broker_that_confirms_too_early_is_found_out(tmp_path: Path) -> None:
+async def test_broker_that_confirms_too_early_is_found_out(tmp_path: Path) -> None:
     kills = ["both, the store frozen before"]
     with trio.fail_after(60):
         oracle = await run(SCENARIOS["fanout"], tmp_path, kills, 1, "--confirm-early")
@@ -55,9 +55,7 @@ async def test_a_broker_that_confirms_too_early_is_found_out(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("options", "confirms"), [([], 0), (["--confirm-early"], 1)], ids=["honest", "lying"])
-async def test_nothing_is_confirmed_while_the_store_does_nothing(
-    tmp_path: Path, options: list[str], confirms: int
-) -> None:
+async def test_confirms_wait_while_the_store_stands_still(tmp_path: Path, options: list[str], confirms: int) -> None:
     with trio.fail_after(60):
         async with trio.open_nursery() as output, Harness(tmp_path, Oracle(), *options) as harness:
             await harness.start(output)

@@ -137,7 +137,7 @@ def limit_files(harness: Harness, octets: int) -> None:
 # A full disk
 
 
-async def test_a_full_disk_refuses_what_is_to_be_kept_and_nothing_else(tmp_path: Path) -> None:
+async def test_full_disk_refuses_what_is_to_be_kept_and_nothing_else(tmp_path: Path) -> None:
     async with opened(tmp_path) as (harness, output):
         async with talking(harness, "q", "other") as talk, talking(harness, "another") as another:
             for _ in range(20):
@@ -184,7 +184,7 @@ async def unblocked(talk: Talk) -> int:
     return await talk.publish("q" if talk.sent > 20 else "another")
 
 
-async def test_a_full_disk_undoes_nothing_that_was_confirmed(tmp_path: Path) -> None:
+async def test_full_disk_undoes_nothing_that_was_confirmed(tmp_path: Path) -> None:
     async with opened(tmp_path) as (harness, output):
         async with talking(harness, "q") as talk:
             limit_files(harness, FULL)
@@ -196,7 +196,7 @@ async def test_a_full_disk_undoes_nothing_that_was_confirmed(tmp_path: Path) -> 
         assert {tag for tag, accepted in talk.answers.items() if accepted} <= set(found)
 
 
-async def test_a_refusal_does_not_wait_for_the_disk(tmp_path: Path) -> None:
+async def test_refusal_does_not_wait_for_the_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as (harness, _), talking(harness, "q") as talk:
         limit_files(harness, FULL)
         await talk.fill_disk("q")
@@ -227,7 +227,7 @@ async def test_below_the_reserve_publishers_are_refused_and_consumers_go_on(tmp_
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="root may write everywhere; setpriv takes that away")
-async def test_a_broker_does_not_start_on_a_directory_that_it_cannot_write(tmp_path: Path) -> None:
+async def test_broker_does_not_start_on_a_directory_that_it_cannot_write(tmp_path: Path) -> None:
     async with opened(tmp_path) as (harness, output):
         await kill(harness)
         os.chmod(tmp_path, 0o500)
@@ -291,7 +291,7 @@ def damaged(killed: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", ["at a tenth", "in the middle", "at the end"])
-async def test_one_bit_in_the_log_is_refused_and_no_message_is_lost(damaged: Path, place: str) -> None:
+async def test_changed_bit_in_the_log_is_refused_and_loses_no_message(damaged: Path, place: str) -> None:
     log = damaged / "store.db-wal"
     octets = log.read_bytes()
     position = {"at a tenth": len(octets) // 10, "in the middle": len(octets) // 2, "at the end": len(octets) - 99}
@@ -334,7 +334,7 @@ async def test_broker_does_not_start_on_a_damaged_file(damaged: Path, name: str)
         await refused(harness, output, str(file))
 
 
-async def test_one_body_that_is_damaged_is_set_aside_and_all_others_are_delivered(tmp_path: Path) -> None:
+async def test_damaged_body_is_set_aside_and_all_others_are_delivered(tmp_path: Path) -> None:
     async with opened(tmp_path) as (harness, output):
         await filled(harness, "well", "damaged", size=30_000, count=10)
         await kill(harness)

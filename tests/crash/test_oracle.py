@@ -28,7 +28,7 @@ def session(oracle: Oracle) -> Session:
     return Session(oracle, oracle.queues["q"])
 
 
-def test_what_was_confirmed_and_acked_is_in_order(oracle: Oracle, session: Session) -> None:
+def test_confirmed_and_acked_messages_are_in_order(oracle: Oracle, session: Session) -> None:
     for message in (ONE, TWO):
         oracle.confirm(message, ["q"])
         session.deliver(delivery(message))
@@ -36,25 +36,25 @@ def test_what_was_confirmed_and_acked_is_in_order(oracle: Oracle, session: Sessi
     assert oracle.close() == []
 
 
-def test_what_was_confirmed_and_never_comes_is_lost(oracle: Oracle) -> None:
+def test_confirmed_message_that_never_comes_is_lost(oracle: Oracle) -> None:
     oracle.confirm(ONE, ["q"])
     assert "1 messages were confirmed and are lost" in oracle.close()[0]
 
 
-def test_what_came_and_was_not_acked_has_to_come_again(oracle: Oracle, session: Session) -> None:
+def test_delivered_message_without_ack_has_to_come_again(oracle: Oracle, session: Session) -> None:
     oracle.confirm(ONE, ["q"])
     session.deliver(delivery(ONE))
     assert "are lost" in oracle.close()[0]
 
 
-def test_a_transient_message_may_go_with_the_broker_and_not_before(oracle: Oracle) -> None:
+def test_transient_message_may_go_with_the_broker_and_not_before(oracle: Oracle) -> None:
     oracle.confirm(ONE, ["q"], persistent=False)
     oracle.broker_died()
     oracle.confirm(TWO, ["q"], persistent=False)
     assert "1 messages were confirmed and are lost: Message(publisher=1, number=2" in oracle.close()[0]
 
 
-def test_a_message_whose_ack_was_on_disk_must_not_come_again(oracle: Oracle, session: Session) -> None:
+def test_message_whose_ack_was_on_disk_must_not_come_again(oracle: Oracle, session: Session) -> None:
     session.deliver(delivery(ONE))
     session.ack([ONE])
     fence = session.fence()
@@ -65,7 +65,7 @@ def test_a_message_whose_ack_was_on_disk_must_not_come_again(oracle: Oracle, ses
     assert "the ack was on disk" in oracle.problems[0]
 
 
-def test_a_message_whose_delivery_was_noted_comes_again_marked(oracle: Oracle, session: Session) -> None:
+def test_message_whose_delivery_was_noted_comes_again_marked(oracle: Oracle, session: Session) -> None:
     session.deliver(delivery(ONE))
     session.fence().confirmed()
     Session(oracle, oracle.queues["q"]).deliver(delivery(ONE, redelivered=True))
@@ -74,14 +74,14 @@ def test_a_message_whose_delivery_was_noted_comes_again_marked(oracle: Oracle, s
     assert "not marked" in oracle.problems[0]
 
 
-def test_what_is_younger_than_the_fence_is_counted(oracle: Oracle, session: Session) -> None:
+def test_message_younger_than_the_fence_is_counted(oracle: Oracle, session: Session) -> None:
     session.deliver(delivery(ONE))
     Session(oracle, oracle.queues["q"]).deliver(delivery(ONE))
     assert not oracle.problems
     assert oracle.queues["q"].again_unmarked == 1
 
 
-def test_one_publishers_messages_of_one_level_come_in_order(oracle: Oracle, session: Session) -> None:
+def test_messages_of_a_publisher_and_a_level_come_in_order(oracle: Oracle, session: Session) -> None:
     for message in (Message(1, 5, 0), Message(1, 3, 1), Message(2, 1), Message(1, 6, 0)):
         session.deliver(delivery(message))
     assert not oracle.problems
@@ -89,7 +89,7 @@ def test_one_publishers_messages_of_one_level_come_in_order(oracle: Oracle, sess
     assert "came behind number 6" in oracle.problems[0]
 
 
-def test_a_message_that_was_given_back_comes_again_marked(oracle: Oracle, session: Session) -> None:
+def test_message_that_was_given_back_comes_again_marked(oracle: Oracle, session: Session) -> None:
     for message in (ONE, TWO):
         session.deliver(delivery(message))
     session.give_back(ONE)
@@ -100,7 +100,7 @@ def test_a_message_that_was_given_back_comes_again_marked(oracle: Oracle, sessio
     assert "came back and was not marked" in oracle.problems[0]
 
 
-def test_a_queue_that_is_read_in_the_end_has_everything_once(oracle: Oracle) -> None:
+def test_queue_that_is_read_in_the_end_has_everything_once(oracle: Oracle) -> None:
     queue = oracle.queue("end", once=True)
     session = Session(oracle, queue)
     session.deliver(delivery(ONE))
@@ -108,7 +108,7 @@ def test_a_queue_that_is_read_in_the_end_has_everything_once(oracle: Oracle) -> 
     assert "is there twice" in oracle.problems[0]
 
 
-def test_what_had_to_give_way_is_in_one_of_two_queues(oracle: Oracle, session: Session) -> None:
+def test_overflowed_message_is_in_one_of_two_queues(oracle: Oracle, session: Session) -> None:
     queue = oracle.queues["q"]
     queue.overflow = oracle.queue("over")
     other = Session(oracle, queue.overflow)
@@ -120,18 +120,18 @@ def test_what_had_to_give_way_is_in_one_of_two_queues(oracle: Oracle, session: S
     assert oracle.close() == ["1 messages are in q and in over as well"]
 
 
-def test_a_body_that_nobody_published_is_found(oracle: Oracle, session: Session) -> None:
+def test_body_that_nobody_published_is_found(oracle: Oracle, session: Session) -> None:
     torn = delivery(ONE).body[:-1]
     session.deliver(Delivery(1, False, torn))
     assert "nobody published" in oracle.problems[0]
 
 
-def test_what_comes_before_its_time_is_found(oracle: Oracle, session: Session) -> None:
+def test_early_delayed_message_is_found(oracle: Oracle, session: Session) -> None:
     session.deliver(delivery(ONE, due=time.time() + 60))
     assert "before its time" in oracle.problems[0]
 
 
-def test_a_transaction_is_there_whole_or_not_at_all(oracle: Oracle, session: Session) -> None:
+def test_transaction_is_there_whole_or_not_at_all(oracle: Oracle, session: Session) -> None:
     queue = oracle.queues["q"]
     oracle.open_groups.append(Group([(ONE, queue), (TWO, queue)]))
     oracle.broker_died()
@@ -140,7 +140,7 @@ def test_a_transaction_is_there_whole_or_not_at_all(oracle: Oracle, session: Ses
     assert "1 of 2 messages of a transaction are there" in oracle.close()[0]
 
 
-def test_a_transaction_that_was_partly_seen_before_is_judged_by_the_rest(oracle: Oracle, session: Session) -> None:
+def test_transaction_that_was_partly_seen_before_is_judged_by_the_rest(oracle: Oracle, session: Session) -> None:
     queue = oracle.queues["q"]
     session.deliver(delivery(ONE))
     oracle.open_groups.append(Group([(ONE, queue), (TWO, queue)]))

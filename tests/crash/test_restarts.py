@@ -29,7 +29,7 @@ async def test_messages_that_are_delayed_early_in_a_new_life_stand_beside_those_
             assert (await queue.statistics()).delayed == 3
 
 
-async def test_what_was_delivered_once_stays_marked_in_every_later_life(tmp_path: Path) -> None:
+async def test_delivered_message_stays_marked_in_every_later_life(tmp_path: Path) -> None:
     marks: list[list[bool]] = []
     with trio.fail_after(30):
         for taken in (10, 1, 10):
@@ -49,7 +49,7 @@ async def until_marked(directory: Path) -> None:
             await trio.lowlevel.checkpoint()
 
 
-async def test_what_was_delivered_to_an_idle_consumer_comes_again_marked(tmp_path: Path) -> None:
+async def test_message_delivered_to_an_idle_consumer_comes_again_marked(tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with trio.open_nursery() as output, Harness(tmp_path, Oracle()) as harness:
             await harness.start(output)

@@ -20,7 +20,7 @@ async def prepare(wire: Wire) -> None:
     await wire.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
 
 
-async def test_nothing_is_confirmed_while_syncs_fail(tmp_path: Path, shim: Path) -> None:
+async def test_confirms_wait_while_syncs_fail(tmp_path: Path, shim: Path) -> None:
     fails = tmp_path / "fails"
     environment = {"LD_PRELOAD": str(shim), "TRIOMQ_TEST_SYNC_FAILS": str(fails)}
     with trio.fail_after(60):
@@ -56,7 +56,7 @@ async def test_no_confirm_leaves_before_the_sync_that_covers_it(tmp_path: Path, 
     assert re.fullmatch("([wsc]*swc*a)+c*", noted)
 
 
-async def test_a_broker_that_confirms_too_early_is_seen_in_the_trace(tmp_path: Path, shim: Path) -> None:
+async def test_broker_that_confirms_too_early_is_seen_in_the_trace(tmp_path: Path, shim: Path) -> None:
     trace = tmp_path / "trace"
     environment = {"LD_PRELOAD": str(shim), "TRIOMQ_TEST_TRACE": str(trace)}
     noted = await trace_of(tmp_path, environment, trace, "--confirm-early", frozen=True)

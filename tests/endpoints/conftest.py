@@ -19,15 +19,27 @@ LINGERING = 1.6
 """Seconds after which a connection that has ended is gone whatever its client does: one, and the next tick."""
 
 
-def _run(test: Callable[[], Awaitable[None]], **options: object) -> None:
+def run_in_virtual_time(test: Callable[[], Awaitable[None]], **options: object) -> None:
     options["clock"] = trio.testing.MockClock(autojump_threshold=0)
+    trio.run(test, **options)  # type: ignore[arg-type]
+
+
+def run_with_jumps(test: Callable[[], Awaitable[None]], **options: object) -> None:
+    """Run a test in time that is real, but jumps when the test says so."""
+    options["clock"] = trio.testing.MockClock(rate=1)
     trio.run(test, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def virtual_time(request: pytest.FixtureRequest) -> None:
     """Let the clock jump when all tasks wait, also where a test has this through other fixtures only."""
-    request.node.add_marker(pytest.mark.trio(run=_run), append=False)
+    request.node.add_marker(pytest.mark.trio(run=run_in_virtual_time), append=False)
+
+
+@pytest.fixture
+def jumping_time(request: pytest.FixtureRequest) -> None:
+    """Let time be real, but jump when a test says so: for sockets that threads of others move bytes for."""
+    request.node.add_marker(pytest.mark.trio(run=run_with_jumps), append=False)
 
 
 @pytest.fixture

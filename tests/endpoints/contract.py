@@ -2,9 +2,10 @@
 
 A party speaks one protocol from the client's side, and remembers what it hears. The tests (``test_contract_*``) know no
 protocol: they ask the broker what is in its queues, and the party what it was told, and the two must agree. Whoever
-adds an endpoint adds its parties to ``PUBLISHERS`` and ``CONSUMERS``, and is done when all tests pass.
+adds an endpoint adds its parties to ``parties``, and is done when all tests pass.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import ClassVar, NamedTuple
 
 import trio
@@ -63,12 +64,32 @@ class Party:
 
     has_users: ClassVar[bool] = True
     """Whether it logs in as somebody."""
+    has_threads: ClassVar[bool] = False
+    """Whether its bytes pass through threads that are not ours, so that time cannot be virtual."""
+    cushion: ClassVar[float] = 0.0
+    """Seconds for which nothing must happen until nothing happens any more."""
 
     def __init__(self, broker: Broker, nursery: trio.Nursery, user: str = "guest") -> None:
         self.broker = broker
         self.nursery = nursery
         self.user = user
         self.ended = False  # it was put out, or told that it may not go on
+
+    async def settled(self) -> None:
+        """Wait until nothing happens any more."""
+        await trio.testing.wait_all_tasks_blocked(self.cushion)
+
+    async def passes(self, seconds: float) -> None:
+        """Let time pass."""
+        await trio.sleep(seconds)
+
+    async def lasts(self, function: Callable[[], Awaitable[None]], seconds: float) -> None:
+        """Call something that may take so long, and no longer."""
+        await function()
+
+    async def is_put_out(self) -> bool:
+        """Return whether it has been told that it may not go on, or is told so when it tries."""
+        return self.ended
 
     @property
     def endpoint(self) -> AMQPEndpoint:
@@ -107,6 +128,7 @@ class Publishing(Party):
     """Whether it hears of each message what became of it."""
     persists: ClassVar[bool] = True
     """Whether its messages can be durable, and go into any sink."""
+    cushion = 0.01  # for the store's thread or process
 
     def __init__(self, broker: Broker, nursery: trio.Nursery, user: str = "guest") -> None:
         super().__init__(broker, nursery, user)
@@ -252,21 +274,14 @@ class ProgramPublishing(Publishing):
             await self._publish(messages[-1], key)
 
 
-class LineParty(Party):
+class OwnEndpointParty(Party):
     """A client of an endpoint of the toys, which a test opens with its first client."""
 
-    config: ClassVar[type[Lines]] = Lines
-    stream: trio.abc.Stream
+    config: ClassVar[type[Lines]]
 
     @property
     def _name(self) -> str:
         return f"{self.config.__name__}-{self.user}"
-
-    @property
-    def listener(self) -> StreamListener:
-        actor = self.own_endpoint
-        assert isinstance(actor, LineEndpoint | ToyEndpoint)
-        return actor.listener
 
     @property
     def own_endpoint(self) -> Endpoint:
@@ -274,12 +289,26 @@ class LineParty(Party):
         assert isinstance(actor, Endpoint)
         return actor
 
-    async def begin(self, *lines: str) -> None:
-        """Connect and send some lines, which are answered by OK; after that, listen."""
+    async def open_endpoint(self) -> None:
         if self._name not in self.broker.endpoints.children:
             config = self.config(port=0, user=self.user)
             spec = ChildSpec(lambda: config.make(self.broker.context), name=self._name)
             await self.broker.endpoints.start_child(spec)
+
+
+class LineParty(OwnEndpointParty):
+    config = Lines
+    stream: trio.abc.Stream
+
+    @property
+    def listener(self) -> StreamListener:
+        actor = self.own_endpoint
+        assert isinstance(actor, LineEndpoint | ToyEndpoint)
+        return actor.listener
+
+    async def begin(self, *lines: str) -> None:
+        """Connect and send some lines, which are answered by OK; after that, listen."""
+        await self.open_endpoint()
         self.stream = self.connect()
         self._rest = b""
         self._reading = trio.CancelScope()

@@ -6,19 +6,21 @@ In virtual time, without a store; see ``contract`` for the parties.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 import trio
 import trio.testing
 
-from endpoints.conftest import crash
-from endpoints.contract import CONSUMERS, Consuming
+from endpoints.conftest import crash, run_in_virtual_time, run_with_jumps
+from endpoints.contract import Consuming
+from endpoints.parties import CONSUMERS
 from triomq.app import Broker, User, open_broker
 from triomq.core import DeleteQueue, QueueStatistics
-from triomq.endpoints import AMQP
+from triomq.endpoints import AMQP, Client
 from triomq.security import ALL, Permission, UserLimits
 
-pytestmark = [pytest.mark.parametrize("kind", CONSUMERS), pytest.mark.usefixtures("virtual_time")]
+pytestmark = [pytest.mark.parametrize("kind", CONSUMERS), pytest.mark.usefixtures("time_of_kind")]
 
 USERS = {
     "guest": User(password="guest", permissions={"*": ALL}),
@@ -26,6 +28,13 @@ USERS = {
 }
 DRAIN = 3.0
 """Seconds that clients have to go."""
+
+
+@pytest.fixture
+def time_of_kind(request: pytest.FixtureRequest, kind: str) -> None:
+    """Let time be virtual, or at least jump."""
+    run = run_with_jumps if CONSUMERS[kind].has_threads else run_in_virtual_time
+    request.node.add_marker(pytest.mark.trio(run=run), append=False)
 
 
 @asynccontextmanager
@@ -39,14 +48,10 @@ async def opened(kind: str, *, user: str = "guest") -> AsyncIterator[tuple[Broke
         nursery.cancel_scope.cancel()
 
 
-async def settled() -> None:
-    await trio.testing.wait_all_tasks_blocked()
-
-
-async def publish(broker: Broker, *bodies: bytes) -> None:
+async def publish(party: Consuming, *bodies: bytes) -> None:
     for body in bodies:
-        await broker.publish("", "q", body)
-    await settled()
+        await party.broker.publish("", "q", body)
+    await party.settled()
 
 
 def state(broker: Broker) -> QueueStatistics:
@@ -72,55 +77,57 @@ async def test_messages_come_once_and_in_order(kind: str) -> None:
         bodies = [b"%d" % number for number in range(300)]
         for body in bodies:
             broker.publish_nowait("", "q", body)
-        await settled()
+        await party.settled()
+        while len(party.got) < 300 and party.has_threads:
+            await party.settled()
         assert party.got == (bodies[:100] if kind == "program" else bodies)  # it has a prefetch of its own
 
 
-async def test_user_who_may_not_consume_gets_nothing_and_is_told(kind: str) -> None:
+async def test_user_without_the_right_to_consume_gets_nothing_and_is_refused(kind: str) -> None:
     skip_without_users(kind)
-    async with opened(kind, user="writer") as (broker, party):
-        await publish(broker, b"x")
+    async with opened(kind, user="writer") as (_, party):
+        await publish(party, b"x")
         assert (party.ended, party.got) == (True, [])
 
 
 async def test_removed_user_is_put_out_and_what_it_has_goes_back(kind: str) -> None:
     skip_without_users(kind)
     async with opened(kind) as (broker, party):
-        await publish(broker, b"x")
+        await publish(party, b"x")
         broker.set_users({"writer": USERS["writer"]})
-        await trio.sleep(5)
+        await party.passes(5)
         assert party.ended
         assert not party.own_endpoint.children
         if party.settles:
             await require_returned(broker, b"x")
 
 
-async def test_what_a_consumer_that_goes_away_has_not_settled_goes_back(kind: str) -> None:
+async def test_messages_of_a_consumer_that_hangs_up_go_back(kind: str) -> None:
     async with opened(kind) as (broker, party):
-        await publish(broker, b"1", b"2")
+        await publish(party, b"1", b"2")
         assert party.got == [b"1", b"2"]
         await party.hang_up()
-        await trio.sleep(5)
+        await party.passes(5)
         assert state(broker).unsettled == 0
         if party.settles:
             await require_returned(broker, b"1", b"2")
 
 
-async def test_consumer_hears_that_its_queue_is_deleted(kind: str) -> None:
+async def test_consumer_learns_that_its_queue_is_deleted(kind: str) -> None:
     async with opened(kind) as (broker, party):
-        await publish(broker, b"x")
+        await publish(party, b"x")
         owner = broker.directory.queues["q"].owner
         broker.domain_ref.ask_nowait(DeleteQueue("q", owner or broker.session))
-        await trio.sleep(5)
+        await party.passes(5)
         assert party.cancelled or party.ended
 
 
-async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_hears_of_it(kind: str) -> None:
+async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_learns_of_it(kind: str) -> None:
     async with opened(kind) as (broker, party):
-        await publish(broker, b"x")
+        await publish(party, b"x")
         crash(broker, "q")
         await broker.directory.queues["q"].ref.wait_running()
-        await settled()
+        await party.settled()
         if party.goes_on:
             assert party.got == [b"x", b"x"]
         else:
@@ -128,7 +135,7 @@ async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_hears_
             assert state(broker).ready == (1 if party.settles else 0)
 
 
-async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_nobody_up(kind: str) -> None:
+async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_no_other_up(kind: str) -> None:
     async with opened(kind) as (broker, slow), trio.open_nursery() as nursery:
         other = CONSUMERS[kind](broker, nursery)
         await other.open("r")
@@ -139,14 +146,23 @@ async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_nobody_up(
         found = state(broker)
         assert found.ready + found.unsettled >= 300 - 50  # the rest is on its way: no more than a few writes
         await broker.publish("", "r", b"for the other one")
-        await settled()
+        await other.settled()
         assert other.got == [b"for the other one"]
         nursery.cancel_scope.cancel()
 
 
+async def test_consumer_that_reads_gets_a_backlog_of_any_size(kind: str) -> None:
+    if kind == "program":
+        pytest.skip("it has a prefetch of its own")
+    async with opened(kind) as (broker, party):
+        await publish(broker, *[bytes(50_000)] * 100)
+        await trio.sleep(5)
+        assert len(party.got) == 100
+
+
 async def test_drain_ends_in_time_with_a_consumer_that_reads(kind: str) -> None:
     async with opened(kind) as (broker, party):
-        await publish(broker, b"x")
+        await publish(party, b"x")
         began = trio.current_time()
         await broker.drain()
         assert trio.current_time() - began < DRAIN
@@ -159,7 +175,7 @@ async def test_end_of_the_broker_does_not_wait_for_a_client_that_does_not_read(k
         for _ in range(100):
             await broker.publish("", "q", bytes(50_000))
         began = trio.current_time()
-        await broker.drain()
+        await party.lasts(broker.drain, DRAIN)
         assert trio.current_time() - began <= DRAIN + 1
 
 
@@ -169,12 +185,12 @@ async def test_end_of_the_broker_does_not_wait_for_a_client_that_does_not_read(k
 async def test_client_whose_user_expires_is_put_out_and_what_it_has_goes_back(kind: str) -> None:
     skip_without_users(kind)
     async with opened(kind) as (broker, party):
-        await publish(broker, b"x")
+        await publish(party, b"x")
         soon = datetime.now(tz=UTC) + timedelta(seconds=60)
         broker.set_users({"guest": User(password="guest", permissions={"*": ALL}, expires=soon)})
-        await trio.sleep(50)
+        await party.passes(50)
         assert not party.ended
-        await trio.sleep(20)
+        await party.passes(20)
         assert party.ended
         assert not party.own_endpoint.children
         if party.settles:
@@ -195,15 +211,40 @@ async def test_client_above_its_users_limit_is_refused(kind: str) -> None:
             other.ended = True
         assert other.ended
         assert broker.context.quotas.count("guest", "connections") == count
-        await publish(broker, b"for the first one")
+        await publish(party, b"for the first one")
         assert party.got == [b"for the first one"]
         await party.hang_up()
-        await trio.sleep(5)
+        await party.passes(5)
         assert broker.context.quotas.count("guest", "connections") < count
         nursery.cancel_scope.cancel()
 
 
 # Ends
+
+
+async def test_crash_of_a_client_puts_back_what_it_has_and_ends_no_other(kind: str) -> None:
+    skip_without_users(kind)
+
+    def fail() -> None:
+        raise RuntimeError("the client's code has a bug")
+
+    async with opened(kind) as (broker, party), trio.open_nursery() as nursery:
+        endpoint = party.own_endpoint
+        crashing = list(endpoint.children.values())
+        other = CONSUMERS[kind](broker, nursery)
+        await other.open("r")
+        await publish(party, b"x")
+        for ref in crashing:
+            assert isinstance(ref.actor, Client)
+            ref.actor.ref.run_in_turn(fail)
+        await party.passes(5)
+        assert party.ended
+        if party.settles:
+            await require_returned(broker, b"x")
+        await broker.publish("", "r", b"for the other one")
+        await other.settled()
+        assert (other.got, endpoint.ref.epoch) == ([b"for the other one"], 1)
+        nursery.cancel_scope.cancel()
 
 
 async def test_crash_of_the_endpoint_puts_back_what_its_clients_have(kind: str) -> None:
@@ -213,11 +254,11 @@ async def test_crash_of_the_endpoint_puts_back_what_its_clients_have(kind: str) 
         raise RuntimeError("the endpoint has a bug")
 
     async with opened(kind) as (broker, party), trio.open_nursery() as nursery:
-        await publish(broker, b"x")
+        await publish(party, b"x")
         endpoint = party.own_endpoint
         ref = endpoint.ref
         endpoint.start_task(fail)
-        await trio.sleep(5)
+        await party.passes(5)
         assert party.ended
         assert (ref.epoch, ref.state) == (2, "running")
         assert broker.context.quotas.count("guest", "connections") == 0
@@ -226,7 +267,7 @@ async def test_crash_of_the_endpoint_puts_back_what_its_clients_have(kind: str) 
         other = CONSUMERS[kind](broker, nursery)
         await other.open("r")
         await broker.publish("", "r", b"for the other one")
-        await settled()
+        await other.settled()
         assert other.got == [b"for the other one"]
         nursery.cancel_scope.cancel()
 
@@ -238,7 +279,7 @@ async def test_endpoint_that_is_stopped_does_not_wait_for_a_client_that_does_not
         for _ in range(100):
             await broker.publish("", "q", bytes(50_000))
         began = trio.current_time()
-        await broker.endpoints.stop_child(party.own_endpoint.ref)
+        await party.lasts(partial(broker.endpoints.stop_child, party.own_endpoint.ref), DRAIN)
         assert trio.current_time() - began <= DRAIN + 1
         if party.settles:
             assert (state(broker).ready, state(broker).unsettled) == (100, 0)

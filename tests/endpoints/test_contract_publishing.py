@@ -12,8 +12,9 @@ import trio
 import trio.testing
 
 from endpoints.conftest import knock_out
-from endpoints.contract import PUBLISHERS, Publishing, Sent
+from endpoints.contract import Publishing, Sent
 from endpoints.faults import frozen, unwritable
+from endpoints.parties import PUBLISHERS
 from triomq.app import Broker, User, open_broker
 from triomq.endpoints import AMQP
 from triomq.security import ALL, Permission
@@ -59,26 +60,21 @@ async def by_header(broker: Broker, name: str) -> None:
     await sink.bind(await broker.declare_queue("b"), arguments={"b": 1})
 
 
-async def settled() -> None:
-    """Wait until nothing happens any more, in the store's thread or process neither."""
-    await trio.testing.wait_all_tasks_blocked(0.01)
-
-
 async def placed(broker: Broker, *queues: str) -> list[bytes]:
     """List what is in some queues."""
     return [message.body for queue in queues or ("q",) for message in await broker.queue(queue).browse(limit=1000)]
 
 
-async def filled(broker: Broker, count: int) -> None:
+async def filled(party: Publishing, count: int) -> None:
     """Wait until so many messages are in the queue."""
-    while (await broker.queue("q").statistics()).ready < count:
-        await settled()
+    while (await party.broker.queue("q").statistics()).ready < count:
+        await party.settled()
 
 
 async def told(party: Publishing, count: int) -> None:
     """Wait until a party has heard of so many messages, if it does at all."""
     await party.told(count)
-    await settled()
+    await party.settled()
 
 
 async def require_honest(party: Publishing, sent: int, found: list[bytes]) -> None:
@@ -111,12 +107,12 @@ async def test_unknown_user_gets_nowhere(kind: str, tmp_path: Path) -> None:
             await PUBLISHERS[kind](broker, known.nursery, "nobody").open()
 
 
-async def test_user_who_may_not_publish_places_nothing_and_is_told(kind: str, tmp_path: Path) -> None:
+async def test_user_without_the_right_to_publish_places_nothing_and_is_refused(kind: str, tmp_path: Path) -> None:
     skip_without_users(kind)
     async with opened(kind, tmp_path, user="reader") as (broker, party):
         if not party.ended:
             await party.publish(Sent(b"x"))
-            await settled()
+            await party.settled()
         assert party.ended
         assert await placed(broker) == []
 
@@ -125,39 +121,37 @@ async def test_removed_user_is_put_out(kind: str, tmp_path: Path) -> None:
     skip_without_users(kind)
     async with opened(kind, tmp_path) as (broker, party):
         await party.publish(Sent(b"before"))
-        await settled()
+        await party.settled()
         broker.set_users({"reader": USERS["reader"]})
-        await settled()
-        assert party.ended
+        await party.settled()
+        assert await party.is_put_out()
         assert await placed(broker) == [b"before"]
 
 
 # Pressure
 
 
-async def test_nothing_is_taken_during_an_alarm_and_what_waits_is_taken_once_afterwards(
-    kind: str, tmp_path: Path
-) -> None:
+async def test_messages_wait_for_the_end_of_an_alarm_and_are_taken_once_afterwards(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as (broker, party):
         await broker.declare_queue("full", durable=False)
         await broker.publish("", "full", bytes(20_000))
         broker.set_memory_high_watermark(10_000)
         await party.publish(Sent(b"1"), Sent(b"2", persistent=False), Sent(b"3"))
-        await settled()
+        await party.settled()
         assert (await placed(broker), party.taken) == ([], 0)
         broker.set_memory_high_watermark(0)
         await told(party, 3)
         await require_honest(party, 3, await placed(broker))
 
 
-async def test_nothing_persistent_is_taken_while_the_disk_is_full(kind: str, tmp_path: Path) -> None:
+async def test_persistent_messages_are_not_taken_while_the_disk_is_full(kind: str, tmp_path: Path) -> None:
     skip_without_persistence(kind)
     async with opened(kind, tmp_path) as (broker, party):
         with unwritable(broker):
             await party.publish(Sent(b"1"), Sent(b"2"))
-            await settled()
+            await party.settled()
             assert (await placed(broker), party.taken) == ([], 0)
-        await settled()
+        await party.settled()
         if kind == "amqp":  # it cannot be told otherwise
             assert (party.ended, await placed(broker)) == (True, [])
         else:
@@ -169,10 +163,10 @@ async def test_full_disk_in_the_middle_of_a_run_loses_nothing_and_doubles_nothin
     async with opened(kind, tmp_path, sink="h") as (broker, party):
         with unwritable(broker):
             await party.publish(Sent(b"1", header="a"), Sent(b"2", header="b"), Sent(b"3", header="a"))
-            await settled()
+            await party.settled()
             during = await placed(broker, "a", "b")
             assert party.taken == (len(during) if party.answers else 0)
-        await settled()
+        await party.settled()
         if kind == "amqp":
             assert (party.ended, await placed(broker, "a", "b")) == (True, [])
         else:
@@ -184,22 +178,22 @@ async def test_publishers_wait_for_a_store_that_is_behind(kind: str, tmp_path: P
     async with opened(kind, tmp_path, store_host="process") as (broker, party):
         with frozen(broker):
             await party.publish(*LARGE)
-            await filled(broker, 16)
-            await settled()
+            await filled(party, 16)
+            await party.settled()
             assert (await broker.queue("q").statistics()).ready < len(LARGE)
             assert (party.taken, party.refused) == (0, 0)
-        await filled(broker, len(LARGE))
+        await filled(party, len(LARGE))
         await told(party, len(LARGE))
         assert party.refused == 0
 
 
-async def test_message_is_said_to_be_taken_when_it_is_on_disk_and_not_before(kind: str, tmp_path: Path) -> None:
+async def test_message_is_confirmed_when_it_is_on_disk_and_not_before(kind: str, tmp_path: Path) -> None:
     if not PUBLISHERS[kind].answers:
         pytest.skip("it is told nothing")
     async with opened(kind, tmp_path, store_host="process") as (broker, party):
         with frozen(broker):
             await party.publish(Sent(b"x"))
-            await settled()
+            await party.settled()
             assert (await placed(broker), party.taken) == ([b"x"], 0)
         await told(party, 1)
         assert party.taken == 1
@@ -222,10 +216,10 @@ async def test_full_queue_refuses_what_it_has_no_room_for(kind: str, tmp_path: P
 async def test_deleted_queue_gets_nothing_and_one_of_the_same_name_does(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as (broker, party):
         await party.publish(Sent(b"1"))
-        await settled()
+        await party.settled()
         await broker.queue("q").delete()
         await party.publish(Sent(b"2"))
-        await settled()
+        await party.settled()
         await broker.declare_queue("q")
         await party.publish(Sent(b"3"))
         await told(party, 3)
@@ -245,5 +239,5 @@ async def test_queue_that_is_being_restarted_gets_what_was_published_meanwhile(k
 async def test_message_that_its_publisher_does_not_finish_is_not_published(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as (broker, party):
         await party.break_off(Sent(b"whole"), Sent(b"half of it"))
-        await settled()
+        await party.settled()
         assert await placed(broker) == [b"whole"]

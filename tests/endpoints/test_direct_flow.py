@@ -244,7 +244,7 @@ async def test_sink_goes_on_when_the_only_feed_has_taken_nothing_for_five_second
 
 
 @pytest.mark.parametrize("knows", [True, False])
-async def test_client_of_a_feed_that_was_left_behind_hears_how_many_messages_it_has_lost(
+async def test_client_of_a_feed_that_was_left_behind_learns_how_many_messages_it_has_lost(
     connect: Connect, endpoint: AMQPEndpoint, broker: Broker, caplog: pytest.LogCaptureFixture, knows: bool
 ) -> None:
     client = await connect(client_properties={"capabilities": {LOST_CAPABILITY: knows}})
@@ -265,9 +265,7 @@ async def test_client_of_a_feed_that_was_left_behind_hears_how_many_messages_it_
     assert "messages lost" in caplog.messages
 
 
-async def test_sink_waits_for_no_feed_that_nobody_consumes(
-    client: Client, endpoint: AMQPEndpoint, broker: Broker
-) -> None:
+async def test_sink_waits_for_no_feed_without_consumers(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
     await client.declare("q", exclusive=True)
     await client.call(1, QueueBind("q", "amq.fanout", ""), QueueBindOk)
     await Direct(endpoint, await lease_feed(client, "q"), "feed").ready()

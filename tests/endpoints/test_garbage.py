@@ -313,7 +313,7 @@ async def settle_down() -> None:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=[scene.__name__ for scene in SCENES])
-async def test_nothing_is_left_for_the_collector_of(scene: Scene, broker: Broker) -> None:
+async def test_collector_finds_nothing_of(scene: Scene, broker: Broker) -> None:
     await scene(broker)  # what is made once is made now
     await scene(broker)
     await settle_down()
@@ -327,7 +327,7 @@ async def test_nothing_is_left_for_the_collector_of(scene: Scene, broker: Broker
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
-async def test_nothing_is_left_of_sockets(secure: bool, tmp_path: Path) -> None:
+async def test_collector_finds_nothing_of_sockets(secure: bool, tmp_path: Path) -> None:
     """With a real socket, in real time: the client ends its side, so nothing lingers."""
     authority = trustme.CA()
     tls = issue(authority, tmp_path) if secure else None
@@ -361,7 +361,7 @@ async def test_nothing_is_left_of_sockets(secure: bool, tmp_path: Path) -> None:
             assert find_ours() - before == Counter()
 
 
-async def test_nothing_is_left_of_durable_queues(tmp_path: Path) -> None:
+async def test_collector_finds_nothing_of_durable_queues(tmp_path: Path) -> None:
     async def play(broker: Broker) -> None:
         queue = await broker.declare_queue("q", durable=True)
         for _ in range(10):
@@ -384,7 +384,7 @@ async def test_nothing_is_left_of_durable_queues(tmp_path: Path) -> None:
             assert find_ours() - before == Counter()
 
 
-async def test_a_deleted_queue_gives_its_memory_back_soon(broker: Broker) -> None:
+async def test_deleted_queue_gives_its_memory_back_soon(broker: Broker) -> None:
     queue = await broker.declare_queue("q")
     with collector_off():
         tracemalloc.start()
@@ -402,7 +402,7 @@ async def test_a_deleted_queue_gives_its_memory_back_soon(broker: Broker) -> Non
     assert broker.directory.memory.held == 0
 
 
-async def test_a_deleted_queue_leaves_its_messages_with_no_consumer(client: Client, broker: Broker) -> None:
+async def test_deleted_queue_leaves_its_messages_with_no_consumer(client: Client, broker: Broker) -> None:
     """They cannot be settled any more, whatever their consumer does, and are in no account."""
     await client.declare("q")
     await client.call(1, BasicConsume("q"), BasicConsumeOk)

@@ -80,7 +80,7 @@ class Frames:
 
 
 @pytest.mark.parametrize("octets", [0, 1, 7], ids=["none of them", "one", "all but the last"])
-async def test_who_does_not_send_eight_octets_within_five_seconds_is_told_ours(
+async def test_client_that_does_not_send_eight_octets_within_five_seconds_gets_ours(
     endpoint: AMQPEndpoint, octets: int
 ) -> None:
     began, stream = trio.current_time(), dial(endpoint).stream
@@ -105,7 +105,7 @@ STAGES: dict[str, list[tuple[bytes, type[Method]]]] = {
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("rest", [b"", frame(ConnectionOpen("/"))[:-1]], ids=["silence", "most of a frame"])
-async def test_who_does_not_finish_its_handshake_within_ten_seconds_is_told_so(
+async def test_client_that_does_not_finish_its_handshake_within_ten_seconds_gets_the_reason(
     endpoint: AMQPEndpoint, stage: str, rest: bytes
 ) -> None:
     began, stream = trio.current_time(), dial(endpoint).stream
@@ -125,7 +125,7 @@ async def test_who_does_not_finish_its_handshake_within_ten_seconds_is_told_so(
     assert trio.current_time() - began < 18
 
 
-async def test_who_sends_one_octet_a_second_has_ten_of_them(endpoint: AMQPEndpoint) -> None:
+async def test_client_that_sends_one_octet_a_second_has_ten_of_them(endpoint: AMQPEndpoint) -> None:
     stream = dial(endpoint).stream
     frames = Frames(stream)
     await stream.send_all(PROTOCOL_HEADER)
@@ -147,7 +147,7 @@ async def limited(broker: Broker, virtual_time: None) -> AMQPEndpoint:
     return actor
 
 
-async def test_a_body_beyond_the_limit_closes_its_channel_and_no_other(limited: AMQPEndpoint) -> None:
+async def test_body_beyond_the_limit_closes_its_channel_and_no_other(limited: AMQPEndpoint) -> None:
     client = dial(limited)
     await client.connect()
     await client.open_channel(1)
@@ -179,7 +179,7 @@ async def deaf(endpoint: AMQPEndpoint, broker: Broker, *, heartbeat: int = 0) ->
 
 
 @pytest.mark.parametrize(("heartbeat", "patience"), [(0, 120), (30, 60)])
-async def test_who_does_not_read_is_given_up_and_what_it_held_goes_back(
+async def test_client_that_does_not_read_is_given_up_and_what_it_held_goes_back(
     heartbeat: int, patience: int, endpoint: AMQPEndpoint, broker: Broker, connect: Connect
 ) -> None:
     wanted = await broker.declare_queue("wanted")
@@ -208,7 +208,7 @@ async def beat(client: Client) -> None:
             return
 
 
-async def test_who_reads_slowly_is_not_given_up(endpoint: AMQPEndpoint, broker: Broker) -> None:
+async def test_client_that_reads_slowly_is_not_given_up(endpoint: AMQPEndpoint, broker: Broker) -> None:
     await broker.declare_queue("wanted")
     client = await deaf(endpoint, broker)
     body = bytes(1024 * 1024)
@@ -220,7 +220,7 @@ async def test_who_reads_slowly_is_not_given_up(endpoint: AMQPEndpoint, broker: 
     assert (await wanted.statistics()).unsettled == 3
 
 
-async def test_who_has_nothing_to_read_is_not_given_up(endpoint: AMQPEndpoint, broker: Broker) -> None:
+async def test_client_that_has_nothing_to_read_is_not_given_up(endpoint: AMQPEndpoint, broker: Broker) -> None:
     await broker.declare_queue("wanted")
     client = await deaf(endpoint, broker)
     assert len(await client.deliveries(2)) == 2

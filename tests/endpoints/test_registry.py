@@ -100,7 +100,7 @@ def test_foreign_endpoint_has_errors_as_good_as_the_built_in_ones(
         ("from triomq import AMQP as Lines", "must be a Struct with the base EndpointConfig and tag='lines'"),
     ],
 )
-def test_foreign_endpoint_that_cannot_be_loaded_says_which_package_brings_it(
+def test_foreign_endpoint_that_cannot_be_loaded_names_which_package_brings_it(
     folder: Path, tmp_path: Path, module: str, text: str
 ) -> None:
     install(folder, module=module)

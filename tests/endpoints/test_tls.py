@@ -48,7 +48,7 @@ def test_the_port_is_the_one_that_clients_expect() -> None:
     assert AMQP(tls=tls).name == "amqp-localhost-5671"
 
 
-async def test_clients_work_over_tls_and_are_told_goodbye(tmp_path: Path) -> None:
+async def test_clients_work_over_tls_and_are_closed_in_order(tmp_path: Path) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0, tls=issue(tmp_path))) as broker:
         client, _ = await connect(broker)
         await client.declare("q")
@@ -60,7 +60,7 @@ async def test_clients_work_over_tls_and_are_told_goodbye(tmp_path: Path) -> Non
             await second.hang_up()
 
 
-async def test_who_never_finishes_the_handshake_is_cut_off(
+async def test_client_that_never_finishes_the_handshake_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("triomq.endpoints.base.stream_listener._HANDSHAKE", 0.1)
@@ -83,7 +83,7 @@ async def test_who_never_finishes_the_handshake_is_cut_off(
         await client.leave()
 
 
-async def test_a_broker_ends_while_clients_shake_hands(tmp_path: Path) -> None:
+async def test_broker_ends_while_clients_shake_hands(tmp_path: Path) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0, tls=issue(tmp_path))) as broker:
         stream = await trio.open_tcp_stream("127.0.0.1", broker.listening[0].port)
         await stream.send_all(b"\x16\x03\x01")
@@ -95,7 +95,7 @@ async def test_a_broker_ends_while_clients_shake_hands(tmp_path: Path) -> None:
     await stream.aclose()
 
 
-async def test_certificates_are_renewed_and_those_who_are_there_stay(tmp_path: Path) -> None:
+async def test_certificates_are_renewed_and_clients_that_are_there_stay(tmp_path: Path) -> None:
     config = Config(endpoints=(AMQP(host="127.0.0.1", port=0, tls=issue(tmp_path)),))
     async with open_broker(*config.endpoints) as broker:
         client, first = await connect(broker)
@@ -113,7 +113,7 @@ async def test_certificates_are_renewed_and_those_who_are_there_stay(tmp_path: P
             await one.leave()
 
 
-async def test_a_certificate_that_cannot_be_read_is_an_error_of_the_configuration(tmp_path: Path) -> None:
+async def test_certificate_that_cannot_be_read_is_an_error_of_the_configuration(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="tls: cannot read nowhere"):
         async with open_broker(AMQP(port=0, tls=TLS("nowhere"))):
             pass

@@ -26,7 +26,7 @@ def message(body: bytes, **properties: object) -> aio_pika.Message:
     return aio_pika.Message(body, **properties)
 
 
-def test_a_message_is_published_and_iterated(broker_url: str) -> None:
+def test_message_is_published_and_iterated(broker_url: str) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         queue = await channel.declare_queue(exclusive=True)
         for number in range(20):
@@ -43,7 +43,7 @@ def test_a_message_is_published_and_iterated(broker_url: str) -> None:
     run(broker_url, scenario)
 
 
-def test_a_hundred_publishes_are_confirmed_at_once(broker_url: str) -> None:
+def test_hundred_publishes_are_confirmed_at_once(broker_url: str) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         queue = await channel.declare_queue(exclusive=True)
         publishes = [channel.default_exchange.publish(message(b"x"), queue.name) for _ in range(100)]
@@ -54,7 +54,7 @@ def test_a_hundred_publishes_are_confirmed_at_once(broker_url: str) -> None:
     run(broker_url, scenario)
 
 
-def test_an_unroutable_publish_is_returned(broker_url: str) -> None:
+def test_unroutable_publish_is_returned(broker_url: str) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         with pytest.raises(PublishError):
             await channel.default_exchange.publish(message(b"lost"), "no queue")
@@ -63,7 +63,7 @@ def test_an_unroutable_publish_is_returned(broker_url: str) -> None:
     run(broker_url, scenario, on_return_raises=True)
 
 
-def test_a_full_queue_that_rejects_raises_at_the_publisher(broker_url: str) -> None:
+def test_full_queue_that_rejects_raises_at_the_publisher(broker_url: str) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
         queue = await channel.declare_queue(exclusive=True, arguments=arguments)
@@ -74,7 +74,7 @@ def test_a_full_queue_that_rejects_raises_at_the_publisher(broker_url: str) -> N
     run(broker_url, scenario)
 
 
-def test_a_message_that_is_requeued_comes_again(broker_url: str) -> None:
+def test_message_that_is_requeued_comes_again(broker_url: str) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         queue = await channel.declare_queue(exclusive=True)
         await channel.default_exchange.publish(message(b"1"), queue.name)
@@ -88,7 +88,7 @@ def test_a_message_that_is_requeued_comes_again(broker_url: str) -> None:
     run(broker_url, scenario)
 
 
-def test_a_block_that_fails_requeues_its_message(broker_url: str) -> None:
+def test_block_that_fails_requeues_its_message(broker_url: str) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         queue = await channel.declare_queue(exclusive=True)
         await channel.default_exchange.publish(message(b"1"), queue.name)
@@ -101,7 +101,7 @@ def test_a_block_that_fails_requeues_its_message(broker_url: str) -> None:
     run(broker_url, scenario)
 
 
-def test_a_prefetch_limit_of_one_delivers_one_by_one(broker_url: str) -> None:
+def test_prefetch_limit_of_one_delivers_one_by_one(broker_url: str) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         await channel.set_qos(prefetch_count=1)
         queue = await channel.declare_queue(exclusive=True)
@@ -145,7 +145,7 @@ def test_exchanges_are_declared_bound_and_deleted(broker_url: str, name: str) ->
     run(broker_url, scenario)
 
 
-def test_a_failed_channel_leaves_the_connection_in_use(broker_url: str, name: str) -> None:
+def test_failed_channel_leaves_the_connection_in_use(broker_url: str, name: str) -> None:
     async def main() -> None:
         async with asyncio.timeout(DEADLINE), await aio_pika.connect(broker_url) as connection:
             failing, other = await connection.channel(), await connection.channel()
@@ -158,7 +158,7 @@ def test_a_failed_channel_leaves_the_connection_in_use(broker_url: str, name: st
     asyncio.run(main())
 
 
-def test_a_robust_connection_consumes_over_several_channels(broker_url: str) -> None:
+def test_robust_connection_consumes_over_several_channels(broker_url: str) -> None:
     async def main() -> None:
         async with asyncio.timeout(DEADLINE), await aio_pika.connect_robust(broker_url) as connection:
             consuming, publishing = await connection.channel(), await connection.channel()
@@ -174,7 +174,7 @@ def test_a_robust_connection_consumes_over_several_channels(broker_url: str) -> 
     asyncio.run(main())
 
 
-def test_a_transaction_is_committed_or_rolled_back(broker_url: str) -> None:
+def test_transaction_is_committed_or_rolled_back(broker_url: str) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         queue = await channel.declare_queue(exclusive=True)
         transaction = channel.transaction()
@@ -195,7 +195,7 @@ def test_a_transaction_is_committed_or_rolled_back(broker_url: str) -> None:
     run(broker_url, scenario, publisher_confirms=False)
 
 
-def test_a_message_that_is_not_wanted_becomes_a_dead_letter(broker_url: str) -> None:
+def test_message_that_is_not_wanted_becomes_a_dead_letter(broker_url: str) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         dead = await channel.declare_queue(exclusive=True)
         arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead.name}
@@ -210,7 +210,7 @@ def test_a_message_that_is_not_wanted_becomes_a_dead_letter(broker_url: str) -> 
     run(broker_url, scenario)
 
 
-def test_a_message_of_higher_priority_goes_first(broker_url: str) -> None:
+def test_message_of_higher_priority_goes_first(broker_url: str) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         queue = await channel.declare_queue(exclusive=True, arguments={"x-max-priority": 9})
         for priority in (1, 9, 5):

@@ -21,7 +21,7 @@ def run(tool: Callable[[str], str], broker_url: str) -> Tool:
     return run
 
 
-def test_what_amqp_publish_sends_amqp_get_prints(run: Tool, shared_queue: str) -> None:
+def test_message_of_amqp_publish_is_printed_by_amqp_get(run: Tool, shared_queue: str) -> None:
     sent = run("amqp-publish", "-r", shared_queue, "-b", "hello from the shell")
     got = run("amqp-get", "-q", shared_queue)
     assert (sent.returncode, sent.stderr) == (0, b"")

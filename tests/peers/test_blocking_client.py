@@ -22,7 +22,7 @@ def own_queue(blocking: BlockingConnection) -> str:
     return blocking.call(QueueDeclare("", exclusive=True), QueueDeclareOk).queue
 
 
-def test_it_publishes_and_gets(blocking: BlockingConnection, own_queue: str) -> None:
+def test_client_publishes_and_gets(blocking: BlockingConnection, own_queue: str) -> None:
     properties = BasicProperties(type="t", delivery_mode=2, headers={"n": 1})
     for size in (0, 1, 300_000):
         blocking.publish("", own_queue, b"x" * size, properties)
@@ -34,7 +34,7 @@ def test_it_publishes_and_gets(blocking: BlockingConnection, own_queue: str) -> 
     assert blocking.get(own_queue) is None
 
 
-def test_what_is_put_back_comes_again(blocking: BlockingConnection, own_queue: str) -> None:
+def test_requeued_message_comes_again(blocking: BlockingConnection, own_queue: str) -> None:
     blocking.publish("", own_queue, b"a")
     assert blocking.get(own_queue) is not None
     blocking.requeue_all()
@@ -43,14 +43,14 @@ def test_what_is_put_back_comes_again(blocking: BlockingConnection, own_queue: s
     assert (again.body, again.redelivered) == (b"a", True)
 
 
-def test_it_purges(blocking: BlockingConnection, own_queue: str) -> None:
+def test_client_purges(blocking: BlockingConnection, own_queue: str) -> None:
     for _ in range(3):
         blocking.publisher.send("", own_queue, b"")
     blocking.publisher.wait_confirmed()
     assert blocking.purge(own_queue) == 3
 
 
-def test_it_hears_refusals(blocking: BlockingConnection, own_queue: str, broker_url: str) -> None:
+def test_client_receives_refusals(blocking: BlockingConnection, own_queue: str, broker_url: str) -> None:
     with pytest.raises(Unroutable):
         blocking.publish("", "nobody", b"")
     with pytest.raises(NotFound):

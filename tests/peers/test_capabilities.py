@@ -186,7 +186,7 @@ def test_each_capability_that_is_announced_has_a_demonstration_and_no_other(raw:
 
 
 @pytest.mark.parametrize("name", DEMONSTRATIONS)
-def test_what_is_announced_works(raw: Open, is_triomq: bool, name: str) -> None:
+def test_announced_capability_works(raw: Open, is_triomq: bool, name: str) -> None:
     if name not in raw().server_properties["capabilities"]:
         pytest.skip("this broker does not announce it")
     if name == "connection.blocked" and not is_triomq:

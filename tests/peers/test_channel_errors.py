@@ -38,7 +38,7 @@ def test_everything_after_an_error_is_dropped_until_the_close_is_answered(raw_pe
     raw_peer.call(1, commands.Basic.Get(queue=queue), commands.Basic.GetEmpty)
 
 
-def test_a_hundred_publishes_to_a_missing_exchange_close_the_channel_once(raw_peer: RawPeer) -> None:
+def test_hundred_publishes_to_a_missing_exchange_close_the_channel_once(raw_peer: RawPeer) -> None:
     for _ in range(10):
         raw_peer.socket.sendall(publish(1, "no such exchange", "key", b"body") * 100)
         assert raw_peer.expect(Close).reply_code == 404
@@ -46,7 +46,7 @@ def test_a_hundred_publishes_to_a_missing_exchange_close_the_channel_once(raw_pe
         raw_peer.expect(OpenOk)
 
 
-def test_a_close_that_crosses_ours_is_answered(raw_peer: RawPeer) -> None:
+def test_close_that_crosses_ours_is_answered(raw_peer: RawPeer) -> None:
     raw_peer.socket.sendall(publish(1, "no such exchange", "key", b"body"))
     raw_peer.send(1, Close(reply_code=200, reply_text="bye", class_id=0, method_id=0))
     answer = raw_peer.read_method()
@@ -60,13 +60,13 @@ def test_a_close_that_crosses_ours_is_answered(raw_peer: RawPeer) -> None:
     raw_peer.expect(OpenOk)
 
 
-def test_a_channel_number_is_free_at_once_after_close_ok(raw_peer: RawPeer) -> None:
+def test_channel_number_is_free_at_once_after_close_ok(raw_peer: RawPeer) -> None:
     for _ in range(300):
         raw_peer.call(1, Close(reply_code=200, reply_text="", class_id=0, method_id=0), CloseOk)
         raw_peer.open_channel(1)
 
 
-def test_a_number_reused_under_deliveries_starts_afresh(raw: Callable[..., RawPeer], shared_queue: str) -> None:
+def test_number_reused_under_deliveries_starts_afresh(raw: Callable[..., RawPeer], shared_queue: str) -> None:
     """What was on its way to the former channel goes back, and tags begin at one again."""
     peer = raw()
     peer.open_channel(1)
@@ -94,7 +94,7 @@ def _skip_deliveries(peer: RawPeer, until: type[Method] = CloseOk) -> Method:
     return method
 
 
-def test_a_number_reused_after_an_error_under_deliveries_starts_afresh(
+def test_number_reused_after_an_error_under_deliveries_starts_afresh(
     raw_peer: RawPeer, shared_queue: str, is_triomq: bool
 ) -> None:
     raw_peer.open_channel(2)

@@ -40,7 +40,7 @@ def answered(peer: RawPeer, last: str) -> tuple[list[str], bool]:
 
 
 @every_request
-def test_what_came_before_a_channel_s_close_is_answered_first(
+def test_requests_before_a_channel_s_close_are_answered_first(
     raw: Callable[..., RawPeer], octets: bytes, answers: list[str], *, confirmed: bool
 ) -> None:
     peer = raw()
@@ -53,7 +53,7 @@ def test_what_came_before_a_channel_s_close_is_answered_first(
 
 
 @every_request
-def test_what_came_before_a_connection_s_close_is_answered_first(
+def test_requests_before_a_connection_s_close_are_answered_first(
     broker_url: str, octets: bytes, answers: list[str], *, confirmed: bool
 ) -> None:
     for _ in range(TIMES):
@@ -66,7 +66,7 @@ def test_what_came_before_a_connection_s_close_is_answered_first(
 @pytest.mark.parametrize(
     "close", [encode(1, Channel.Close(200, "bye", 0, 0)), encode(0, Connection.Close(200, "bye", 0, 0))], ids=["1", "0"]
 )
-def test_a_connection_that_is_refused_says_so_whatever_is_closed_behind(broker_url: str, close: bytes) -> None:
+def test_connection_that_is_refused_says_so_whatever_is_closed_behind(broker_url: str, close: bytes) -> None:
     for _ in range(TIMES):
         with RawPeer(broker_url) as peer:
             peer.open_channel(1)

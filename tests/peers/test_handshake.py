@@ -51,7 +51,7 @@ def test_the_offer_is_the_usual_one(raw: Callable[..., RawPeer]) -> None:
     assert (offer.channel_max, offer.frame_max, offer.heartbeat) == (2047, 131072, 60)
 
 
-def test_a_wrong_password_is_refused_with_a_reason(raw: Callable[..., RawPeer]) -> None:
+def test_wrong_password_is_refused_with_a_reason(raw: Callable[..., RawPeer]) -> None:
     peer = raw(handshake=False)
     peer.start({"authentication_failure_close": True}, response="\0guest\0wrong")
     close = peer.expect(Connection.Close)
@@ -59,7 +59,7 @@ def test_a_wrong_password_is_refused_with_a_reason(raw: Callable[..., RawPeer]) 
     assert close.reply_text.startswith("ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN.")
 
 
-def test_a_wrong_password_closes_without_a_word_for_a_client_that_cannot_hear_it(raw: Callable[..., RawPeer]) -> None:
+def test_wrong_password_closes_without_a_word_for_a_client_that_cannot_hear_it(raw: Callable[..., RawPeer]) -> None:
     peer = raw(handshake=False)
     peer.start(response="\0guest\0wrong")
     assert peer.ended()
@@ -88,7 +88,7 @@ def test_amqplain_is_a_way_in(raw: Callable[..., RawPeer]) -> None:
     ("mechanism", "response"),
     [("PLAIN", "garbage"), ("AMQPLAIN", "garbage"), ("AMQPLAIN", "\x05LOGINS\x00\x00\x00\x7fguest")],
 )
-def test_a_login_that_cannot_be_read_is_refused(raw: Callable[..., RawPeer], mechanism: str, response: str) -> None:
+def test_login_that_cannot_be_read_is_refused(raw: Callable[..., RawPeer], mechanism: str, response: str) -> None:
     peer = raw(handshake=False)
     peer.start({"authentication_failure_close": True}, mechanism=mechanism, response=response)
     found = peer.read()
@@ -96,7 +96,7 @@ def test_a_login_that_cannot_be_read_is_refused(raw: Callable[..., RawPeer], mec
     raw().open_channel(1)  # nobody else is harmed
 
 
-def test_an_unknown_virtual_host_is_not_found(raw: Callable[..., RawPeer]) -> None:
+def test_unknown_virtual_host_is_not_found(raw: Callable[..., RawPeer]) -> None:
     peer = raw(handshake=False)
     peer.start()
     peer.tune()
@@ -106,7 +106,7 @@ def test_an_unknown_virtual_host_is_not_found(raw: Callable[..., RawPeer]) -> No
     assert (close.class_id, close.method_id) == (10, 40)
 
 
-def test_one_channel_too_many_closes_the_connection(raw: Callable[..., RawPeer]) -> None:
+def test_channel_above_the_limit_closes_the_connection(raw: Callable[..., RawPeer]) -> None:
     peer = raw(channel_max=3)
     for number in (1, 2, 9):  # only the count is limited, not the number
         peer.open_channel(number)
@@ -116,7 +116,7 @@ def test_one_channel_too_many_closes_the_connection(raw: Callable[..., RawPeer])
     assert (close.reply_code, close.reply_text) == (530, text)
 
 
-def test_a_closed_channel_makes_room_for_another(raw: Callable[..., RawPeer]) -> None:
+def test_closed_channel_makes_room_for_another(raw: Callable[..., RawPeer]) -> None:
     peer = raw(channel_max=2)
     peer.open_channel(1)
     for number in range(2, 20):
@@ -139,7 +139,7 @@ def test_deliveries_fit_the_frames_of_a_client_with_small_ones(raw: Callable[...
     assert other.frame_max == 131072
 
 
-def test_a_large_body_is_cut_anew_for_a_consumer_with_smaller_frames(
+def test_large_body_is_cut_anew_for_a_consumer_with_smaller_frames(
     raw: Callable[..., RawPeer], raw_peer: RawPeer, shared_queue: str
 ) -> None:
     consumer = raw(frame_max=4096)
@@ -150,7 +150,7 @@ def test_a_large_body_is_cut_anew_for_a_consumer_with_smaller_frames(
     assert consumer.read_delivery()[1] == body
 
 
-def test_a_frame_above_the_agreed_size_closes_the_connection(raw: Callable[..., RawPeer]) -> None:
+def test_frame_above_the_agreed_size_closes_the_connection(raw: Callable[..., RawPeer]) -> None:
     peer = raw(frame_max=4096)
     peer.open_channel(1)
     peer.socket.sendall(encode(1, commands.Basic.Publish(routing_key="q")))

@@ -10,7 +10,7 @@ from peers.raw import HEARTBEAT, RawPeer
 INTERVAL = 1
 
 
-def test_a_client_that_falls_silent_is_closed_and_hears_heartbeats_until_then(raw: Callable[..., RawPeer]) -> None:
+def test_client_that_falls_silent_is_closed_and_hears_heartbeats_until_then(raw: Callable[..., RawPeer]) -> None:
     peer, without = raw(heartbeat=INTERVAL), raw(heartbeat=0)
     began = time.monotonic()
     heartbeats = 0
@@ -24,7 +24,7 @@ def test_a_client_that_falls_silent_is_closed_and_hears_heartbeats_until_then(ra
     without.open_channel(1)  # as silent, but nothing was agreed with it
 
 
-def test_a_client_that_sends_heartbeats_is_kept(raw: Callable[..., RawPeer]) -> None:
+def test_client_that_sends_heartbeats_is_kept(raw: Callable[..., RawPeer]) -> None:
     peer = raw(heartbeat=INTERVAL)
     peer.open_channel(1)
     began = time.monotonic()

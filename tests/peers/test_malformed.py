@@ -122,7 +122,7 @@ def read_close(peer: RawPeer) -> tuple[int, tuple[int, int], str]:
 
 @pytest.mark.parametrize("what", FAILURES)
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in pieces"])
-def test_what_should_not_be_is_closed_by_name(raw_peer: RawPeer, what: str, *, at_once: bool) -> None:
+def test_malformed_frame_closes_by_name(raw_peer: RawPeer, what: str, *, at_once: bool) -> None:
     data, code, blamed = FAILURES[what]
     step = len(data) if at_once else max(1, len(data) // 20)
     for start in range(0, len(data), step):
@@ -146,7 +146,7 @@ def test_what_should_not_be_is_closed_by_name(raw_peer: RawPeer, what: str, *, a
         b"\0" * 8,
     ],
 )
-def test_a_wrong_header_is_answered_with_the_right_one(raw: OpenRaw, greeting: bytes) -> None:
+def test_wrong_header_is_answered_with_the_right_one(raw: OpenRaw, greeting: bytes) -> None:
     peer = raw(handshake=False)
     peer.socket.sendall(greeting)
     assert peer.take(8) == PROTOCOL_HEADER
@@ -175,7 +175,7 @@ def test_before_start_ok_nothing_else_is_taken(raw: OpenRaw, what: str) -> None:
     assert read_close(peer)[0] == code
 
 
-def test_a_login_that_is_no_utf8_is_refused(raw: OpenRaw) -> None:
+def test_login_that_is_no_utf8_is_refused(raw: OpenRaw) -> None:
     peer = raw(handshake=False)
     peer.socket.sendall(PROTOCOL_HEADER)
     peer.expect(Connection.Start)
@@ -187,7 +187,7 @@ def test_a_login_that_is_no_utf8_is_refused(raw: OpenRaw) -> None:
     assert read_close(peer)[0] == 403
 
 
-def test_a_virtual_host_that_is_no_utf8_is_not_found(raw: OpenRaw) -> None:
+def test_virtual_host_that_is_no_utf8_is_not_found(raw: OpenRaw) -> None:
     peer = raw(handshake=False)
     peer.start()
     peer.tune()
@@ -197,7 +197,7 @@ def test_a_virtual_host_that_is_no_utf8_is_not_found(raw: OpenRaw) -> None:
     assert found.payload[:6] == struct.pack(">HHH", 10, 50, 530)
 
 
-def test_a_whole_conversation_octet_by_octet_is_understood(raw: OpenRaw) -> None:
+def test_whole_conversation_octet_by_octet_is_understood(raw: OpenRaw) -> None:
     peer = raw(handshake=False)
     words = [
         (PROTOCOL_HEADER, Connection.Start),
@@ -220,7 +220,7 @@ def test_a_whole_conversation_octet_by_octet_is_understood(raw: OpenRaw) -> None
 # Sizes
 
 
-def test_a_body_beyond_the_limit_closes_its_channel_before_it_is_sent(raw_peer: RawPeer) -> None:
+def test_body_beyond_the_limit_closes_its_channel_before_it_is_sent(raw_peer: RawPeer) -> None:
     limit, announced = 128 * 1024 * 1024, 128 * 1024 * 1024 + 1
     raw_peer.open_channel(2)
     raw_peer.socket.sendall(PUBLISH + header(size=announced))
@@ -268,7 +268,7 @@ def test_names_that_are_no_utf8_come_out_as_they_went_in(raw_peer: RawPeer) -> N
     assert raw_peer.read_content()[1] == b"x"
 
 
-def test_a_name_that_is_no_utf8_can_be_quoted_in_a_refusal(raw_peer: RawPeer) -> None:
+def test_name_that_is_no_utf8_can_be_quoted_in_a_refusal(raw_peer: RawPeer) -> None:
     raw_peer.socket.sendall(bare(60, 70, b"\0\0" + short(b"\xff\xfe") + b"\x01"))
     found = raw_peer.read()
     assert found is not None
@@ -286,7 +286,7 @@ def test_open_and_close_in_one_piece_are_both_answered(raw: OpenRaw) -> None:
         peer.expect(answer)
 
 
-def test_a_peer_that_stops_reading_keeps_what_it_has_and_holds_nobody_up(raw: OpenRaw, raw_peer: RawPeer) -> None:
+def test_peer_that_stops_reading_keeps_what_it_has_and_holds_nobody_up(raw: OpenRaw, raw_peer: RawPeer) -> None:
     queue = raw_peer.call(1, Queue.Declare(auto_delete=True), Queue.DeclareOk).queue
     body, count = b"x" * 100_000, 200
     deaf = raw()
@@ -305,7 +305,7 @@ def test_a_peer_that_stops_reading_keeps_what_it_has_and_holds_nobody_up(raw: Op
 
 
 @pytest.mark.parametrize("cut", [1, 4, 8, 20, 31])
-def test_a_peer_that_goes_within_a_frame_leaves_nothing_behind(raw: OpenRaw, raw_peer: RawPeer, cut: int) -> None:
+def test_peer_that_goes_within_a_frame_leaves_nothing_behind(raw: OpenRaw, raw_peer: RawPeer, cut: int) -> None:
     queue = raw_peer.declare_queue()
     leaver = raw()
     leaver.open_channel(1)

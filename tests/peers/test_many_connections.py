@@ -26,7 +26,7 @@ def consume_own(peers: list[RawPeer]) -> list[str]:
     return queues
 
 
-def test_each_hears_from_its_neighbour(peers: list[RawPeer]) -> None:
+def test_clients_receive_from_their_neighbours(peers: list[RawPeer]) -> None:
     queues = consume_own(peers)
     for number, peer in enumerate(peers):
         target = queues[(number + 1) % CONNECTIONS]
@@ -36,7 +36,7 @@ def test_each_hears_from_its_neighbour(peers: list[RawPeer]) -> None:
         assert bodies == [f"{(number - 1) % CONNECTIONS}.{copy}".encode() for copy in range(20)]
 
 
-def test_each_hears_from_all(peers: list[RawPeer]) -> None:
+def test_clients_receive_from_all(peers: list[RawPeer]) -> None:
     """40,000 deliveries out of 200 publishes through one fanout exchange."""
     for peer, queue in zip(peers, consume_own(peers), strict=True):
         peer.call(1, commands.Queue.Bind(queue=queue, exchange="amq.fanout"), commands.Queue.BindOk)

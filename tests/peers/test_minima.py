@@ -22,7 +22,7 @@ def durable(raw: Callable[..., RawPeer], name: str) -> Iterator[str]:
     cleaner.call(1, Exchange.Delete(exchange=name), Exchange.DeleteOk)
 
 
-def test_there_is_room_for_what_the_specification_asks_at_least(raw_peer: RawPeer, name: str) -> None:
+def test_minima_of_the_specification_have_room(raw_peer: RawPeer, name: str) -> None:
     exchanges = [f"{name}.{number}" for number in range(EXCHANGES)]
     queues = [f"{name}.{number}" for number in range(QUEUES)]
     octets = b"".join(encode(1, Exchange.Declare(exchange=each, auto_delete=True, nowait=True)) for each in exchanges)
@@ -43,7 +43,7 @@ def test_there_is_room_for_what_the_specification_asks_at_least(raw_peer: RawPee
     raw_peer.call(1, Queue.Declare(queue=queues[-1], passive=True), Queue.DeclareOk)
 
 
-def test_a_durable_queue_may_be_bound_to_a_transient_exchange(raw_peer: RawPeer, durable: str) -> None:
+def test_durable_queue_may_be_bound_to_a_transient_exchange(raw_peer: RawPeer, durable: str) -> None:
     raw_peer.call(1, Exchange.Declare(exchange=durable), Exchange.DeclareOk)
     raw_peer.call(1, Queue.Declare(queue=durable, durable=True), Queue.DeclareOk)
     raw_peer.call(1, Queue.Bind(queue=durable, exchange=durable, routing_key="k"), Queue.BindOk)

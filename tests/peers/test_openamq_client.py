@@ -115,7 +115,7 @@ def test_its_client_publishes_and_consumes_directly_and_is_refused_nothing(broke
     peer.call(0, commands.Connection.Close(100, "No error", 0, 0), commands.Connection.CloseOk)
 
 
-def test_what_is_said_over_amqp_reaches_its_feed(broker_url: str, peer: RawPeer) -> None:
+def test_message_over_amqp_reaches_its_feed(broker_url: str, peer: RawPeer) -> None:
     queue, lease = lease_feed(peer)
     feed = Direct(broker_url, lease)
     consumer = commands.Basic.Consume(queue=queue, consumer_tag="c", no_ack=True)

@@ -90,7 +90,7 @@ _SAID_BY_ONE = {"exchanges": ("internal",), "queues": ("type",), "vhosts": ("lim
 _SAID_BY_ONE |= {kind: () for kind in KINDS if kind not in _SAID_BY_ONE}
 
 
-def test_what_rabbitmq_exports_is_served_and_exported_the_same(rabbitmq: Node, tmp_path: Path) -> None:
+def test_export_of_rabbitmq_is_served_and_exported_the_same(rabbitmq: Node, tmp_path: Path) -> None:
     theirs = exported(rabbitmq, tmp_path / "definitions.json")
     with configured(tmp_path) as served:
         ada = of(url_of(served), "ada", "a secret")
@@ -128,7 +128,7 @@ def test_users_come_along_with_their_passwords_and_rights(rabbitmq: Node, tmp_pa
             pika.BlockingConnection(pika.URLParameters(of(url, "bob", "another")))
 
 
-def test_what_triomq_exports_rabbitmq_imports(rabbitmq: Node, tmp_path: Path) -> None:
+def test_export_of_triomq_is_imported_by_rabbitmq(rabbitmq: Node, tmp_path: Path) -> None:
     theirs = exported(rabbitmq, tmp_path / "definitions.json")
     with configured(tmp_path) as served:
         ours = export(of(url_of(served), "ada", "a secret"), tmp_path / "ours.json")

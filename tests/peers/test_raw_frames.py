@@ -59,7 +59,7 @@ def test_requests_octet_by_octet_are_understood(raw_peer: RawPeer) -> None:
     assert raw_peer.read_content()[1] == b"slowly"
 
 
-def test_nothing_is_answered_to_requests_that_say_no_wait(raw_peer: RawPeer, name: str) -> None:
+def test_requests_with_no_wait_are_not_answered(raw_peer: RawPeer, name: str) -> None:
     raw_peer.send(
         1,
         Exchange.Declare(exchange=name, exchange_type="direct", nowait=True),
@@ -119,7 +119,7 @@ def headers_property(field: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
-def test_a_field_of_every_type_passes_unchanged(raw_peer: RawPeer, field: bytes) -> None:
+def test_field_of_every_type_passes_unchanged(raw_peer: RawPeer, field: bytes) -> None:
     queue = raw_peer.declare_queue()
     raw_peer.socket.sendall(publish(1, "", queue, b"body", headers_property(field)))
     assert get(raw_peer, queue) == (headers_property(field), b"body")
@@ -159,7 +159,7 @@ def test_headers_of_fifty_thousand_octets_pass(raw_peer: RawPeer) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 7, 100])
-def test_a_body_may_be_cut_anywhere(raw_peer: RawPeer, step: int) -> None:
+def test_body_may_be_cut_anywhere(raw_peer: RawPeer, step: int) -> None:
     queue = raw_peer.declare_queue()
     body = bytes(range(256))
     head = raw_frame(HEADER, 1, struct.pack(">HHQ", 60, 0, len(body)) + b"\0\0")
@@ -183,7 +183,7 @@ def test_contents_of_two_channels_may_interleave(raw_peer: RawPeer) -> None:
     assert sorted(raw_peer.read_delivery()[1] for _ in range(2)) == [b"channel1", b"channel2"]
 
 
-def test_a_message_reaches_a_consumer_on_another_channel_number(raw_peer: RawPeer) -> None:
+def test_message_reaches_a_consumer_on_another_channel_number(raw_peer: RawPeer) -> None:
     raw_peer.open_channel(300)
     queue = raw_peer.declare_queue()
     raw_peer.call(300, Basic.Consume(queue=queue, no_ack=True), Basic.ConsumeOk)
@@ -196,7 +196,7 @@ def test_a_message_reaches_a_consumer_on_another_channel_number(raw_peer: RawPee
         assert raw_peer.read_content()[1] == body
 
 
-def test_a_return_comes_before_the_confirm_of_its_publish(raw_peer: RawPeer) -> None:
+def test_return_comes_before_the_confirm_of_its_publish(raw_peer: RawPeer) -> None:
     raw_peer.call(1, Confirm.Select(), Confirm.SelectOk)
     method = encode(1, Basic.Publish(routing_key="no queue", mandatory=True))
     raw_peer.socket.sendall((method + content(1, b"back", b"\x80\x00\x04text")) * 3)
@@ -212,7 +212,7 @@ def test_a_return_comes_before_the_confirm_of_its_publish(raw_peer: RawPeer) -> 
         confirmed = raw_peer.expect(Basic.Ack).delivery_tag
 
 
-def test_a_return_without_confirms_comes_before_any_later_reply(raw_peer: RawPeer) -> None:
+def test_return_without_confirms_comes_before_any_later_reply(raw_peer: RawPeer) -> None:
     method = encode(1, Basic.Publish(exchange="amq.direct", routing_key="nowhere", mandatory=True))
     raw_peer.socket.sendall(method + content(1, b"back") + encode(1, Basic.Qos()))
     raw_peer.expect(Basic.Return)
@@ -290,7 +290,7 @@ def test_integer_arguments_come_in_any_width(raw_peer: RawPeer, width: bytes) ->
     assert [get(raw_peer, queue)[1] for _ in range(2)] == [b"2", b"3"]
 
 
-def test_an_empty_queue_name_means_the_last_declared(raw_peer: RawPeer) -> None:
+def test_empty_queue_name_means_the_last_declared(raw_peer: RawPeer) -> None:
     queue = raw_peer.declare_queue()
     for request, reply in (
         (Queue.Bind(exchange="amq.direct", routing_key=queue), Queue.BindOk),
@@ -340,7 +340,7 @@ def ours(is_triomq: bool) -> None:
 
 
 @pytest.mark.usefixtures("ours")
-def test_what_is_unsettled_comes_again_to_its_consumer_when_asked_for(
+def test_unsettled_messages_come_again_to_their_consumer_at_a_recover(
     raw: Callable[..., RawPeer], raw_peer: RawPeer
 ) -> None:
     queue = raw_peer.declare_queue()
@@ -360,7 +360,7 @@ def test_what_is_unsettled_comes_again_to_its_consumer_when_asked_for(
 
 
 @pytest.mark.usefixtures("ours")
-def test_an_immediate_publish_is_for_consumers_that_are_there(raw_peer: RawPeer) -> None:
+def test_immediate_publish_is_for_consumers_that_are_there(raw_peer: RawPeer) -> None:
     queue = raw_peer.declare_queue()
     immediate = encode(1, Basic.Publish(routing_key=queue, immediate=True))
     raw_peer.call(1, Confirm.Select(), Confirm.SelectOk)
@@ -380,7 +380,7 @@ def test_an_immediate_publish_is_for_consumers_that_are_there(raw_peer: RawPeer)
 
 
 @pytest.mark.usefixtures("ours")
-def test_a_client_that_pauses_gets_nothing_until_it_goes_on(raw_peer: RawPeer) -> None:
+def test_client_that_pauses_gets_nothing_until_it_goes_on(raw_peer: RawPeer) -> None:
     flow, flow_ok = commands.Channel.Flow, commands.Channel.FlowOk
     queue, other = raw_peer.declare_queue(), raw_peer.declare_queue()
     raw_peer.call(1, Basic.Consume(queue=queue, no_ack=True), Basic.ConsumeOk)
@@ -392,7 +392,7 @@ def test_a_client_that_pauses_gets_nothing_until_it_goes_on(raw_peer: RawPeer) -
 
 
 @pytest.mark.usefixtures("ours")
-def test_a_prefetch_size_holds_back_octets(raw_peer: RawPeer) -> None:
+def test_prefetch_size_holds_back_octets(raw_peer: RawPeer) -> None:
     queue = raw_peer.declare_queue()
     raw_peer.call(1, Basic.Qos(prefetch_size=150), Basic.QosOk)
     raw_peer.socket.sendall(b"".join(publish(1, "", queue, b"x" * size) for size in (500, 10, 10, 300)))
@@ -405,7 +405,7 @@ def test_a_prefetch_size_holds_back_octets(raw_peer: RawPeer) -> None:
     assert declared.message_count == 0
 
 
-def test_a_transaction_of_many_queues_is_all_or_nothing(raw_peer: RawPeer) -> None:
+def test_transaction_of_many_queues_is_all_or_nothing(raw_peer: RawPeer) -> None:
     queues = [raw_peer.declare_queue() for _ in range(20)]
     raw_peer.call(1, commands.Tx.Select(), commands.Tx.SelectOk)
     publishes = b"".join(publish(1, "", queue, b"x" * 1000) for queue in queues * 10)

@@ -85,7 +85,7 @@ def test_pika_logs_in_by_its_certificate(broker: BlockingBroker) -> None:
     [AUTHORITY.issue_cert("x", common_name="nobody"), None, trustme.CA().issue_cert("x", common_name="cleo")],
     ids=["nobody", "none", "another authority"],
 )
-def test_a_certificate_of_nobody_is_none(broker: BlockingBroker, certificate: trustme.LeafCert | None) -> None:
+def test_certificate_of_nobody_is_none(broker: BlockingBroker, certificate: trustme.LeafCert | None) -> None:
     with pytest.raises(pika.exceptions.AMQPError):
         connect(broker, pika.credentials.ExternalCredentials(), certificate=certificate)
 
@@ -106,7 +106,7 @@ def test_aio_pika_works_by_amqps(broker: BlockingBroker) -> None:
     assert asyncio.run(work()) == b"hello" * 100_000
 
 
-def test_who_speaks_without_tls_to_an_endpoint_with_it_gets_nowhere(broker: BlockingBroker) -> None:
+def test_client_without_tls_gets_nowhere_at_an_endpoint_with_tls(broker: BlockingBroker) -> None:
     port = broker.listening[0].port
     with pytest.raises(pika.exceptions.AMQPError):
         pika.BlockingConnection(

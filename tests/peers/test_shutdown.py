@@ -15,19 +15,19 @@ from peers.served import Served
 CLOSE = commands.Connection.Close(reply_code=200, reply_text="bye", class_id=0, method_id=0)
 
 
-def test_a_close_from_the_client_is_answered_whatever_is_open(raw_peer: RawPeer) -> None:
+def test_close_from_the_client_is_answered_whatever_is_open(raw_peer: RawPeer) -> None:
     raw_peer.open_channel(2)
     raw_peer.call(2, commands.Basic.Consume(queue=raw_peer.declare_queue()), commands.Basic.ConsumeOk)
     raw_peer.call(0, CLOSE, commands.Connection.CloseOk)
 
 
-def test_what_was_published_before_a_close_is_kept(raw_peer: RawPeer, connect: Connect, shared_queue: str) -> None:
+def test_messages_published_before_a_close_arrive(raw_peer: RawPeer, connect: Connect, shared_queue: str) -> None:
     raw_peer.socket.sendall(publish(1, "", shared_queue, b"kept") * 50)
     raw_peer.call(0, CLOSE, commands.Connection.CloseOk)
     assert drain(connect().channel(), shared_queue) == [b"kept"] * 50
 
 
-def test_a_broken_socket_gives_its_messages_back(raw_peer: RawPeer, connect: Connect, shared_queue: str) -> None:
+def test_broken_socket_gives_its_messages_back(raw_peer: RawPeer, connect: Connect, shared_queue: str) -> None:
     raw_peer.socket.sendall(publish(1, "", shared_queue, b"1") + publish(1, "", shared_queue, b"2"))
     raw_peer.call(1, commands.Basic.Consume(queue=shared_queue), commands.Basic.ConsumeOk)
     assert [raw_peer.read_delivery()[1] for _ in range(2)] == [b"1", b"2"]
@@ -76,7 +76,7 @@ def test_sigterm_ends_with_zero_though_a_client_does_not_answer(served: Served) 
         assert served.terminate() == 0
 
 
-def test_a_pika_client_hears_that_the_broker_goes(served: Served) -> None:
+def test_pika_client_hears_that_the_broker_goes(served: Served) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(served.url))
     served.process.terminate()
     with pytest.raises(AMQPConnectionError):

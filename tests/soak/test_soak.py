@@ -98,7 +98,9 @@ def report(crowd: Crowd, early: float, late: float) -> str:
 
 
 @pytest.mark.soak
-def test_nothing_grows_and_nothing_is_lost(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
+def test_soak_loses_no_message_and_no_memory(
+    request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
     minutes = request.config.getoption("--soak-minutes")
     if not minutes:
         pytest.skip("a soak takes the minutes that --soak-minutes gives it; tox -e soak gives ten")

@@ -199,10 +199,14 @@ def test_purge_of_very_many_segments_leaves_none(tmp_path: Path) -> None:
         assert (left.first, left.unsettled()) == (1, [0])
 
 
-def test_bodies_can_be_read_beside_a_writer(tmp_path: Path) -> None:
+def test_queue_that_is_not_durable_may_be_spilled(tmp_path: Path) -> None:
+    spilled = [MessagesSpilled(queue=9, first=first, count=1, body=b"body") for first in (1, 2, 3)]
     with opened(tmp_path) as store, closing(SqliteReader(tmp_path)) as reader:
-        store.commit([OperationBatch(1, [DECLARE, append(1, body=b"x" * 100_000), spill(2)])])
-        assert bodies(reader) == {1: b"x" * 100_000, 2: b"spilled"}
+        store.commit([OperationBatch(1, [*spilled, SpilledDropped(9, [(1, 1)]), SpilledDropped(8, [(1, 1)])])])
+        assert bodies(reader, 9) == {2: b"body", 3: b"body"}
+        store.commit([OperationBatch(2, [QueueDeleted(9)])])
+        assert bodies(reader, 9) == {}
+        assert list(store.recover()) == []
 
 
 def test_full_disk_takes_nothing_of_a_batch_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:

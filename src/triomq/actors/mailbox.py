@@ -1,7 +1,20 @@
-"""A mailbox: a memory channel in batches.
+"""A mailbox: a memory channel in batches, with many senders and one reader.
+
+    send_nowait, send ──▶ items (at most limit) ──▶ get_batch(): up to 256 at once, for one checkpoint
+         │ full
+         ├─ wait          WouldBlock; ``send`` waits, and senders are admitted in order when a batch is taken
+         ├─ reject        MailboxFull
+         ├─ drop_oldest   the head goes to on_drop, the item goes in
+         └─ drop_newest   the item goes to on_drop
 
 A channel that hands over one item costs a task switch for each, 8–13 µs; taken in batches an item costs 0.1–0.4 µs.
-So the reader gets up to 256 at a time, for one checkpoint. Names and errors are those of Trio's channels.
+Names and errors are those of Trio's channels. The rest is for the life of an actor:
+
+- It outlives its readers: ``reopen`` is for the next incarnation, ``put_back`` returns the rest of a crashed batch.
+- Three ends: ``close`` (no more items; the reader gets what is there), ``finish`` (the actor stops itself: items that
+  come later stay), ``halt`` (a restart with a sibling: the reader ends at once, all items stay).
+- ``interrupt`` makes the reader return without items, for what is more urgent than any of them: a child's crash.
+- ``force`` puts in what must not be lost for want of room, such as ``Down``.
 """
 
 from __future__ import annotations

@@ -271,19 +271,24 @@ class Ref(Handling):
     async def _guard(self, run: Callable[[], Awaitable[object]], scope: trio.CancelScope) -> None:
         """Run the task of an incarnation, and process its end, whatever it is."""
         error: BaseException | None = None
+        self._task_began()
         try:
             with scope:
-                await self._run_task(run)
+                await call_unprotected(run)
         except BaseException as failure:
             if is_cancellation(failure):
                 raise
             error = failure
         finally:
             self._scope = None
+            self._task_ends()
             self.turn.run(self._task_ended, error)
 
-    async def _run_task(self, run: Callable[[], Awaitable[object]]) -> None:
-        await call_unprotected(run)
+    def _task_began(self) -> None:
+        """Record the task of the incarnation, where it is of interest."""
+
+    def _task_ends(self) -> None:
+        """Drop that record."""
 
     def _task_ended(self, error: BaseException | None) -> None:
         """Process the end of the incarnation's task, in a turn."""

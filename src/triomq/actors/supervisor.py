@@ -1,9 +1,18 @@
 """Supervisors: they start children left to right, restart those that crash, stop them right to left.
 
-OTP's words and rules, with two additions: a restart may be put off (exponential backoff, as a timer of the child's own,
-never a sleep in the supervisor's loop), and dynamic supervisors count restarts per child, so that one poisoned child
-is stopped alone. Children are in a dict on the supervisor's own Ref: the Refs of declared children stay the same even
-when the supervisor itself is restarted.
+    child crashes ──▶ ChildEnded, ahead of the mailbox ──▶ restart policy of its spec ── no ──▶ removed, watchers told
+                                                                 │ yes
+                        more than max_restarts within period? ───┴─▶ Supervisor: crashes itself (RestartLimitExceeded)
+                                 │ no                                DynamicSupervisor: removes this child alone
+                                 ▼
+         first crash: at once; else a task waits for the backoff, ends the members that still run, starts all in order
+
+OTP's words and rules, with two additions: a restart may be put off (exponential backoff, as a task of its own, never a
+sleep in the supervisor's loop), and dynamic supervisors count restarts per child, so that one poisoned child is stopped
+alone. A crash of a member during a restart takes the restart over: one task at a time works on a child.
+
+Children are in a dict on the supervisor's own Ref: the Refs of declared children stay the same even when the supervisor
+itself is restarted, so that what holds them needs no look-up.
 """
 
 from __future__ import annotations

@@ -204,13 +204,11 @@ class TaskRef(Ref):
         if self._answer_started is not None:
             self._answer_started.give(None)
 
-    async def _run_task(self, run: Callable[[], Awaitable[object]]) -> None:
-        task = trio.lowlevel.current_task()
-        self.turn.system.waits.enter(task, self)
-        try:
-            await super()._run_task(run)
-        finally:
-            self.turn.system.waits.leave(task)
+    def _task_began(self) -> None:
+        self.turn.system.waits.enter(trio.lowlevel.current_task(), self)
+
+    def _task_ends(self) -> None:
+        self.turn.system.waits.leave(trio.lowlevel.current_task())
 
     def _task_ended(self, error: BaseException | None) -> None:
         error = self.failure = error or self.failure

@@ -102,7 +102,7 @@ class Turn:
         """Handle the messages that handlers have told; called whenever the last handler has left the stack."""
         ready = self.ready
         steps = self.steps
-        self.phase = HANDLER
+        self.phase = HANDLER  # what handlers tell goes to ``ready``, and is handled here: the depth stays flat
         while ready and steps:
             steps -= 1
             ready.popleft().run_waiting()

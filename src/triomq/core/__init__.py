@@ -1,5 +1,6 @@
 """The broker without any wire: messages, sinks, queues, feeds, windows, sessions, domains."""
 
+from triomq.core.access import EVERYTHING, Permissions
 from triomq.core.backlog import Entry
 from triomq.core.batch import Batch
 from triomq.core.clock import Clock
@@ -26,10 +27,8 @@ from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
 from triomq.core.publishing.publishing import (
-    EVERYTHING,
     CachedRoute,
     Expecting,
-    Permissions,
     Pressure,
     Publisher,
     PublishingPaused,
@@ -39,6 +38,7 @@ from triomq.core.publishing.publishing import (
 from triomq.core.publishing.transaction import Transaction
 from triomq.core.publishing.waiting_publisher import WaitingPublisher, makes_wait
 from triomq.core.queue.browse import Browse, Discard, Purge
+from triomq.core.queue.deadletter import Reason
 from triomq.core.queue.limits import bytes_ready
 from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics
 from triomq.core.refusals import (
@@ -191,6 +191,7 @@ __all__ = [
     "QueueStopped",
     "QueueUnreadable",
     "Quotas",
+    "Reason",
     "Receipt",
     "Restarting",
     "Route",

@@ -209,8 +209,8 @@ class MemoryAlarm:
     def reason(self) -> str:
         """Why the alarm is on, for texts."""
         if self._process is not None and self._process.on and not self._full:
-            return f"the process has {self._process.used} octets of memory, more than it should ({self._process.limit})"
-        return f"queues hold {self.held} octets, more than memory_high_watermark allows ({self.mark})"
+            return f"the process has {self._process.used} bytes of memory, more than it should ({self._process.limit})"
+        return f"queues hold {self.held} bytes, more than memory_high_watermark allows ({self.mark})"
 
     def when_over(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once, when the alarm is over."""

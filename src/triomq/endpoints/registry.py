@@ -26,7 +26,7 @@ GROUP: Final = "triomq.endpoints"
 """The entry points of packages."""
 
 DEFAULT_ENDPOINTS: Final[tuple[EndpointConfig, ...]] = (AMQP(),)
-"""What a broker on its own listens for without being told."""
+"""What a broker on its own listens for without a configuration."""
 
 DEFAULT_TYPE: Final = "amqp"
 """The type of an endpoint that is there without being configured, but for its port on the command line."""
@@ -60,7 +60,7 @@ class EndpointTypes(Mapping[str, type[EndpointConfig]]):
         raise KeyError(tag)
 
     def __contains__(self, tag: object) -> bool:
-        """Tell whether there is such a type, without importing it."""
+        """Return whether there is such a type, without importing it."""
         return isinstance(tag, str) and (tag in _BUILT_IN or bool(entry_points(group=GROUP, name=tag)))
 
     def __iter__(self) -> Iterator[str]:

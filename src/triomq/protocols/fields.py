@@ -32,7 +32,16 @@ octet   on the wire                  read as                     written for
 ``Typed("B", 7)`` is written as the type it names. Reading with ``typed=True`` gives a ``Typed`` wherever the plain
 value would be written as another type, so that reading and writing again changes nothing.
 
-Nothing here recurses: tables nest as deep as the octets allow.
+Rules:
+
+- Nothing here recurses, neither reading nor writing. 128 KiB of a peer's octets nest 20,000 tables, and a recursive
+  reader would end in ``RecursionError`` far before that. A list of the containers that are open takes its place. Where
+  deep nesting has no use, in the arguments of methods, the caller sets a limit.
+- Octets of a peer are a table or raise ``RemoteProtocolError``; a table takes exactly the octets that its length has.
+  A value of our own that cannot be written raises ``LocalProtocolError``.
+- Names need not be UTF-8: they are decoded with ``surrogateescape``, and leave as they came. String values that are not
+  UTF-8 become ``bytes``, since they are for programs, which would fail over surrogates.
+- The broker decodes few tables: headers of messages are checked (``check_table``) and passed on as octets.
 """
 
 import struct

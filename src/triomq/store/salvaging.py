@@ -1,8 +1,15 @@
-"""Writing out of a damaged store whatever can be read: a new store with it, and a report of what is missing.
+"""Salvages a damaged store: writes all that can be read to a new store, and reports what is missing.
 
-The damaged one stays as it is. All that is read is held against its checksum, and written through the same operations
-as a broker's, so the new store is whole by construction. A message whose record is lost, while its contents are whole,
-is put back in its queue as not settled; so messages may come again, and none that can be read is lost.
+    database + log ──▶ image (each page as it was last written whole) ──▶ rows and bodies ──▶ new store
+                                                                               └──▶ Salvage: lost, found, complaints
+
+- The damaged store is not changed. The new one is written through the same operations as a broker's, so it is whole by
+  construction, and appears under its name only when it is complete.
+- A body has a checksum, and beside it the queue, the first id and the count that the checksum covers. So a body is the
+  authority on its place, and a row only on what is settled. Where they agree, the segment is written with the row's
+  settled positions. A body whose row is lost or changed is written at its own place, and its messages count as not
+  settled (``found``), unless the row at that place has the same count. So messages may come again, and none that can
+  be read is lost.
 """
 
 import shutil
@@ -219,7 +226,7 @@ class _Salvaging:
         self._done = Salvage(complaints=complaints)
         self._broken: dict[tuple[int, int], _Segment] = {}  # rows whose bodies are not theirs, by queue and first id
         self._operations: list[Operation] = []
-        self._octets = 0
+        self._size = 0
 
     def run(self) -> Salvage:
         for kind, key, value in self._rows("record", "kind, key, value", 2, _RecordRow):
@@ -377,15 +384,15 @@ class _Salvaging:
 
     # Writing
 
-    def _add(self, operation: Operation, data: int = 0) -> None:
+    def _add(self, operation: Operation, size: int = 0) -> None:
         self._operations.append(operation)
-        self._octets += data
-        if self._octets >= _GROUP:
+        self._size += size
+        if self._size >= _GROUP:
             self._flush()
 
     def _flush(self) -> None:
         self._store.commit([OperationBatch(self._store.committed + 1, self._operations)])
-        self._operations, self._octets = [], 0
+        self._operations, self._size = [], 0
 
 
 def _decoded(data: bytes) -> list[BodyRun]:

@@ -86,6 +86,7 @@ class Poller:
                 until = self._clock() + _SLICE
             began, now = now, self._clock()
             self._pause += (min(now - began, _LONG) - self._pause) / 8
+            # Quick sockets are served without another poll; with none left, the poll comes before each slow one.
             while self._quick or self._poll():
                 descriptor = self._serve_next()
                 began, now = now, self._clock()

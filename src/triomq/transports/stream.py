@@ -197,6 +197,8 @@ class RawSocket:
             sent = 0
         except OSError:
             return [], 0  # the other side is gone; the next read finds out why
+        if len(buffers) == 1 and sent == len(buffers[0]):  # mostly
+            return [], sent
         return _without(buffers, sent), sent
 
     def _push(self) -> None:

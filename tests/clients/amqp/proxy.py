@@ -37,7 +37,7 @@ class Proxy:
                 stream.socket.close()
 
     def cut_after(self, octets: int) -> None:
-        """Cut once the broker has said so many octets more."""
+        """Cut once the broker has sent so many octets more."""
         self._cut_in = octets
 
     def stall(self) -> None:

@@ -1,4 +1,4 @@
-"""Whatever is settled in whatever order: the broker hears each delivery settled once, and as it was meant."""
+"""Each delivery is settled once at the broker, and as it was meant, in whatever order that is done here."""
 
 from collections import Counter
 

@@ -57,7 +57,7 @@ async def consume_without_acks(channel: AMQPChannel, queue: str) -> None:
 async def pipeline(channel: AMQPChannel, queue: str) -> None:
     async with channel.open_pipeline(limit=3) as pipeline:
         for _ in range(10):
-            await pipeline.publish("", "nobody", b"x")
+            await pipeline.publish("", "nowhere", b"x")
 
 
 async def get(channel: AMQPChannel, queue: str) -> None:
@@ -75,8 +75,8 @@ async def declare(channel: AMQPChannel, queue: str) -> None:
 
 
 async def publish(channel: AMQPChannel, queue: str) -> None:
-    await channel.publish("", "nobody", b"x")
-    await channel.publish("", "nobody", b"x")
+    await channel.publish("", "nowhere", b"x")
+    await channel.publish("", "nowhere", b"x")
 
 
 async def recover(channel: AMQPChannel, queue: str) -> None:
@@ -162,7 +162,7 @@ async def test_cancelled_transaction_leaves_its_channel_in_order(connection: AMQ
 async def test_cancelled_connection_is_gone(broker: str) -> None:
     async def work() -> None:
         async with open_amqp(broker) as connection, connection.open_channel() as channel:
-            await channel.publish("", "nobody", b"x")
+            await channel.publish("", "nowhere", b"x")
 
     for checkpoint in range(1, 60):
         if await cancelled_at(checkpoint, work):

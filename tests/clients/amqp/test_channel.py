@@ -1,4 +1,4 @@
-"""Channels: publishing, get, limits, what is refused and how that is heard."""
+"""Channels: publishing, get, limits, refusals and their errors."""
 
 import pytest
 import trio
@@ -33,9 +33,9 @@ async def test_published_message_can_be_fetched(channel: AMQPChannel, queue: str
 
 
 async def test_messages_are_persistent_unless_they_say_otherwise(channel: AMQPChannel, queue: str) -> None:
-    said = BasicProperties(delivery_mode=1)
+    properties = BasicProperties(delivery_mode=1)
     await channel.publish("", queue, b"", persistent=False)
-    await channel.publish("", queue, b"", said)
+    await channel.publish("", queue, b"", properties)
     await channel.publish("", queue, b"")
     await channel.publish("", queue, b"", BasicProperties(type="t"), persistent=False)
     modes = []
@@ -72,34 +72,34 @@ async def test_unsettled_message_comes_again(connection: AMQPConnection, channel
 
 
 async def test_mandatory_message_that_no_queue_takes_raises(channel: AMQPChannel, queue: str) -> None:
-    with pytest.raises(Unroutable, match=r"default exchange with routing key 'nobody' \(312 NO_ROUTE\)"):
-        await channel.publish("", "nobody", b"x", mandatory=True)
-    await channel.publish("", "nobody", b"x")
+    with pytest.raises(Unroutable, match=r"default exchange with routing key 'nowhere' \(312 NO_ROUTE\)"):
+        await channel.publish("", "nowhere", b"x", mandatory=True)
+    await channel.publish("", "nowhere", b"x")
     await channel.publish("", queue, b"x", mandatory=True)
 
 
 async def test_each_of_many_publishers_hears_of_its_own_message(channel: AMQPChannel, queue: str) -> None:
-    heard: dict[int, bool] = {}
+    confirmed: dict[int, bool] = {}
 
     async def publish(number: int) -> None:
         try:
-            await channel.publish("", queue if number % 3 else "nobody", b"%d" % number, mandatory=True)
+            await channel.publish("", queue if number % 3 else "nowhere", b"%d" % number, mandatory=True)
         except Unroutable:
-            heard[number] = False
+            confirmed[number] = False
         else:
-            heard[number] = True
+            confirmed[number] = True
 
     async with trio.open_nursery() as nursery:
         for number in range(100):
             nursery.start_soon(publish, number)
-    assert heard == {number: bool(number % 3) for number in range(100)}
+    assert confirmed == {number: bool(number % 3) for number in range(100)}
 
 
 async def test_full_queue_refuses(channel: AMQPChannel) -> None:
     full = await channel.declare_queue(exclusive=True, arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
     with pytest.raises(LimitExceeded, match=r"nack.*raise its limit"):
         await channel.publish("", full.name, b"x")
-    await channel.publish("", "nobody", b"x")
+    await channel.publish("", "nowhere", b"x")
 
 
 async def test_refusal_is_raised_by_its_call_and_by_whatever_comes_next(connection: AMQPConnection, queue: str) -> None:
@@ -140,10 +140,10 @@ async def test_error_of_the_block_comes_out_as_it_is(connection: AMQPConnection)
 
 async def test_returned_messages_can_be_read_where_nothing_is_confirmed(connection: AMQPConnection) -> None:
     async with connection.open_channel(confirms=False) as channel:
-        await channel.publish("", "nobody", b"x", BasicProperties(type="t"), mandatory=True)
+        await channel.publish("", "nowhere", b"x", BasicProperties(type="t"), mandatory=True)
         with trio.fail_after(10):
             returned = await channel.returns.receive()
-    assert (returned.code, returned.exchange, returned.routing_key, returned.body) == (312, "", "nobody", b"x")
+    assert (returned.code, returned.exchange, returned.routing_key, returned.body) == (312, "", "nowhere", b"x")
     assert returned.properties.type == "t"
     assert "NO_ROUTE" in repr(returned)
 
@@ -151,7 +151,7 @@ async def test_returned_messages_can_be_read_where_nothing_is_confirmed(connecti
 async def test_returned_messages_that_nobody_reads_are_counted(connection: AMQPConnection, queue: str) -> None:
     async with connection.open_channel(confirms=False) as channel:
         for _ in range(1100):
-            await channel.publish("", "nobody", b"", mandatory=True)
+            await channel.publish("", "nowhere", b"", mandatory=True)
         await channel.get(queue)
         assert channel.statistics().returns_dropped == 100
 
@@ -219,7 +219,7 @@ async def test_thousands_of_channels_may_come_and_go(connection: AMQPConnection)
 
         async def one() -> None:
             async with connection.open_channel() as channel:
-                await channel.publish("", "nobody", b"")
+                await channel.publish("", "nowhere", b"")
 
         for _ in range(100):
             nursery.start_soon(one)
@@ -238,7 +238,7 @@ async def test_confirmless_publisher_lets_others_run(connection: AMQPConnection)
     async with connection.open_channel(confirms=False) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(other)
         for _ in range(1000):
-            await channel.publish("", "nobody", b"")
+            await channel.publish("", "nowhere", b"")
         nursery.cancel_scope.cancel()
     assert others > 5
 

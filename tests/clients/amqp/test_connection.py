@@ -177,7 +177,7 @@ async def test_reply_without_a_request_ends_the_connection() -> None:
 
     with open_peer(confused) as url:
         async with open_amqp(url) as connection, connection.open_channel() as channel:
-            with pytest.raises(RemoteProtocolError, match="BasicRecoverOk where nobody asked"):
+            with pytest.raises(RemoteProtocolError, match="BasicRecoverOk without a request"):
                 await channel.purge("q")
 
 
@@ -200,7 +200,7 @@ async def test_publishing_waits_while_it_is_blocked() -> None:
     with open_peer(block) as url:
         async with open_amqp(url) as connection, connection.open_channel() as channel:
             with trio.fail_after(5):
-                while connection.blocked is None:  # noqa: ASYNC110 (nothing tells)
+                while connection.blocked is None:  # noqa: ASYNC110 (no event to wait for)
                     await trio.sleep(0.001)
             assert connection.blocked == "memory"
             async with trio.open_nursery() as nursery:
@@ -213,7 +213,7 @@ async def test_publishing_waits_while_it_is_blocked() -> None:
 
 
 async def test_publishing_waits_while_the_broker_wants_no_flow() -> None:
-    heard: list[bool] = []
+    flows: list[bool] = []
 
     def stop(engine: AMQPEngine, event: Event) -> None:
         confirming(engine, event)
@@ -221,7 +221,7 @@ async def test_publishing_waits_while_the_broker_wants_no_flow() -> None:
             case Received(channel, ConfirmSelect()):
                 engine.send_method(channel, ChannelFlow(False))
             case Received(channel, ChannelFlowOk(active)):
-                heard.append(active)
+                flows.append(active)
             case Received(channel, QueuePurge()):
                 engine.send_method(channel, ChannelFlow(True))
             case PublishRun(channel):
@@ -230,7 +230,7 @@ async def test_publishing_waits_while_the_broker_wants_no_flow() -> None:
     with open_peer(stop) as url:
         async with open_amqp(url) as connection, connection.open_channel() as channel:
             with trio.fail_after(5):
-                while not heard:  # noqa: ASYNC110 (nothing tells)
+                while not flows:  # noqa: ASYNC110 (no event to wait for)
                     await trio.sleep(0.001)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(channel.publish, "", "q", b"x")
@@ -238,7 +238,7 @@ async def test_publishing_waits_while_the_broker_wants_no_flow() -> None:
                 assert channel.statistics().unconfirmed == 0
                 with trio.move_on_after(0.2):
                     await channel.purge("q")
-    assert heard == [False, True]
+    assert flows == [False, True]
 
 
 async def test_broker_that_takes_no_octets_holds_publishers_back() -> None:

@@ -108,10 +108,10 @@ async def test_two_consumers_of_a_channel_do_not_settle_each_other_s(
     await fill(channel, queue, 20)
     await fill(channel, other.name, 20)
     async with channel.consume(queue) as one, channel.consume(other) as two:
-        kept = [await anext(two) for _ in range(5)]
+        taken = [await anext(two) for _ in range(5)]
         assert len(await take(one, 20)) == 20
         assert await ready(connection, queue) == 0
-        kept[0].accept()
+        taken[0].accept()
     assert await ready(connection, queue) == 0
     assert await ready(connection, other.name) == 19
 
@@ -152,7 +152,7 @@ async def test_deleted_queue_ends_its_consumers(connection: AMQPConnection, chan
 async def test_consumer_that_is_refused_says_why(connection: AMQPConnection, queue: str, name: str) -> None:
     async with connection.open_channel() as channel:
         with pytest.raises(NotFound, match=name):
-            async with channel.consume(f"{name}.nobody"):
+            async with channel.consume(f"{name}.nowhere"):
                 pass
     async with connection.open_channel() as one, one.consume(queue, exclusive=True):
         async with connection.open_channel() as other:
@@ -164,7 +164,7 @@ async def test_consumer_that_is_refused_says_why(connection: AMQPConnection, que
 async def test_error_of_the_channel_ends_its_consumers(connection: AMQPConnection, queue: str) -> None:
     async with connection.open_channel() as channel, channel.consume(queue) as deliveries:
         with pytest.raises(NotFound):
-            await channel.purge("nobody")
+            await channel.purge("nowhere")
         with pytest.raises(NotFound):
             await anext(deliveries)
 
@@ -206,7 +206,7 @@ async def test_reader_that_does_not_read_stops_the_broker(
         await anext(deliveries)
         await trio.sleep(0.5)
         assert connection.statistics().buffered < 8 * 1024 * 1024
-        # Whoever asks is answered all the same, and the rest comes when it is read.
+        # Requests are answered all the same, and the rest comes when it is read.
         await other.declare_queue(queue, passive=True)
         assert len(await take(deliveries, 299)) == 299
         assert connection.statistics().buffered == 0

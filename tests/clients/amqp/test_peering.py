@@ -1,4 +1,4 @@
-"""Connections to peers: what they are told, when they have heard it, and what they send."""
+"""Connections to peers: announcements, marks, and deliveries."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ def url() -> Iterator[AMQPUrl]:
 
 
 class Taker:
-    """Writes down what it hears, and lets a test wait for the next of it."""
+    """Records what it is called with, and lets a test wait for the next call."""
 
     def __init__(self) -> None:
         self.heard_of: list[object] = []

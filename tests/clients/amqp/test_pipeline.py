@@ -21,10 +21,10 @@ async def test_everything_is_confirmed_when_the_block_ends(channel: AMQPChannel,
 
 
 async def test_the_first_failure_is_raised_and_the_others_arrive(channel: AMQPChannel, queue: str) -> None:
-    with pytest.raises(Unroutable, match=r"nobody\.3"):
+    with pytest.raises(Unroutable, match=r"nowhere\.3"):
         async with channel.open_pipeline() as pipeline:
             for number in range(10):
-                await pipeline.publish("", queue if number % 3 else f"nobody.{number or 3}", b"x", mandatory=True)
+                await pipeline.publish("", queue if number % 3 else f"nowhere.{number or 3}", b"x", mandatory=True)
     assert (await channel.declare_queue(queue, passive=True)).message_count == 6
     async with channel.open_pipeline() as pipeline:
         await pipeline.publish("", queue, b"x", mandatory=True)

@@ -21,7 +21,7 @@ async def connection(proxy: Proxy) -> AsyncIterator[AMQPConnection]:
 
 async def until(condition: Callable[[], bool]) -> None:
     with trio.fail_after(20):
-        while not condition():  # noqa: ASYNC110 (nothing tells)
+        while not condition():  # noqa: ASYNC110 (no event to wait for)
             await trio.sleep(0.01)
 
 

@@ -101,7 +101,7 @@ async def test_lost_connection_rolls_the_transaction_back(proxy: Proxy, queue: s
                 await channel.publish("", shared, b"x")
                 proxy.cut()
                 with trio.fail_after(10):
-                    while not connection.statistics().reconnects:  # noqa: ASYNC110 (nothing tells)
+                    while not connection.statistics().reconnects:  # noqa: ASYNC110 (no event to wait for)
                         await trio.sleep(0.01)
                 await channel.publish("", shared, b"y")
         assert await count(channel, shared) == 0

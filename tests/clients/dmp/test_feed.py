@@ -25,13 +25,13 @@ async def take(feed: DMPFeed, count: int) -> list[DMPMessage]:
 
 
 async def test_messages_go_directly_from_end_to_end(channel: AMQPChannel, queue: str) -> None:
-    said = BasicProperties(content_type="text/plain", headers={"a": 1}, delivery_mode=1)
+    properties = BasicProperties(content_type="text/plain", headers={"a": 1}, delivery_mode=1)
     async with open_dmp_feed(channel, queue) as feed, open_dmp_sink(channel, "") as sink:
         for number in range(5000):
-            await sink.publish(queue, b"%d" % number, said)
+            await sink.publish(queue, b"%d" % number, properties)
         found = await take(feed, 5000)
     assert [message.body for message in found] == [b"%d" % number for number in range(5000)]
-    assert found[0].properties == said
+    assert found[0].properties == properties
     assert (found[0].exchange, found[0].routing_key) == ("", queue)
 
 

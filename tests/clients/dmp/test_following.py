@@ -1,4 +1,4 @@
-"""A broker that asks for direct connections gets them where AMQP promises no more, and nobody notices otherwise."""
+"""Direct connections where the broker asks for them and AMQP promises no more: nothing else may differ."""
 
 from collections.abc import AsyncIterator
 
@@ -63,14 +63,14 @@ async def take(deliveries: Deliveries, count: int) -> list[bytes]:
 
 async def test_messages_without_acknowledgements_go_directly_both_ways(asking: Broker, channel: AMQPChannel) -> None:
     queue = await channel.declare_queue("mine", exclusive=True)
-    said = BasicProperties(headers={"a": 1}, delivery_mode=1)
+    properties = BasicProperties(headers={"a": 1}, delivery_mode=1)
     async with channel.consume(queue, no_ack=True) as deliveries:
         assert directs(asking) == 1
         for number in range(2000):
-            await channel.publish("", "mine", b"%d" % number, said)
+            await channel.publish("", "mine", b"%d" % number, properties)
         assert directs(asking) == 2
         first = await anext(deliveries)
-        assert (first.properties, first.routing_key, first.settled) == (said, "mine", True)
+        assert (first.properties, first.routing_key, first.settled) == (properties, "mine", True)
         assert await take(deliveries, 1999) == [b"%d" % number for number in range(1, 2000)]
 
 

@@ -1,4 +1,4 @@
-"""What a direct connection is told when the user may not, or may no more."""
+"""Refusals on direct connections: users without permission, and users who are removed."""
 
 import pytest
 import trio

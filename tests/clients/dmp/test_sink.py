@@ -24,10 +24,10 @@ from .conftest import PATIENCE
 
 
 async def test_messages_arrive_in_order_with_their_properties(channel: AMQPChannel, queue: str) -> None:
-    said = BasicProperties(content_type="text/plain", headers={"a": 1}, message_id="m")
+    properties = BasicProperties(content_type="text/plain", headers={"a": 1}, message_id="m")
     async with open_dmp_sink(channel, "") as sink:
         for number in range(1000):
-            await sink.publish(queue, b"%d" % number, said if number == 500 else None)
+            await sink.publish(queue, b"%d" % number, properties if number == 500 else None)
     found = []
     with trio.fail_after(PATIENCE):
         async with channel.consume(queue, no_ack=True) as deliveries:

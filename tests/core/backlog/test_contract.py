@@ -153,7 +153,7 @@ def test_ready_counts_all_that_no_consumer_has(subject: Subject) -> None:
     assert counts(backlog) == (8, 8, 0)
 
 
-def test_what_is_resident_can_be_taken_and_comes_first(subject: Subject) -> None:
+def test_resident_messages_can_be_taken_and_come_first(subject: Subject) -> None:
     push_all(subject)
     assert 0 < subject.backlog.resident <= 9
     taken: list[bytes | None] = []
@@ -245,7 +245,7 @@ def test_deadline_is_that_of_the_first_resident_message(subject: Subject) -> Non
     assert counts(backlog) == (1, 1, 0)
 
 
-def test_what_goes_next_can_be_looked_at(subject: Subject) -> None:
+def test_next_message_can_be_looked_at(subject: Subject) -> None:
     subject.push(b"1", b"22")
     backlog = subject.backlog
     assert (backlog.run_length, backlog.longest(2), backlog.next_size(), backlog.next_head()) == (2, 2, 1, HEAD)

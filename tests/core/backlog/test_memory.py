@@ -66,7 +66,7 @@ def test_returned_messages_cannot_be_dealt() -> None:
     assert backlog.next_size() == 1
 
 
-def test_what_comes_back_and_goes_out_again_does_not_hide_the_rest_of_its_batch() -> None:
+def test_returned_message_that_is_handed_out_again_does_not_hide_the_rest_of_its_batch() -> None:
     backlog = MemoryBacklog()
     push(backlog, b"a", b"b")
     batch = backlog.take(2, UNLIMITED)
@@ -99,7 +99,7 @@ def test_position_named_twice_counts_once() -> None:
     assert (backlog.ready, backlog.unsettled) == (1, 0)
 
 
-def test_what_never_left_comes_back_unmarked() -> None:
+def test_message_that_was_never_sent_comes_back_unmarked() -> None:
     backlog = MemoryBacklog()
     push(backlog, b"a")
     backlog.requeue(backlog.take(1, 1), marked=False)

@@ -76,7 +76,7 @@ class Place:
         return SimulatedDisk(self.store).journal.recovered.queues[1].attempts  # type: ignore[union-attr]
 
 
-def test_what_is_persistent_is_kept_and_nothing_else() -> None:
+def test_persistent_messages_alone_are_recorded() -> None:
     place = Place()
     place.push(b"1", b"2")
     place.push(b"3", head=TRANSIENT)
@@ -98,7 +98,7 @@ def test_queue_that_is_not_durable_tells_the_store_nothing() -> None:
     assert place.disk.take() is None
 
 
-def test_what_is_beyond_the_memory_is_away() -> None:
+def test_messages_beyond_the_memory_are_paged() -> None:
     place = Place(ONE)
     place.push(b"1", b"22")
     place.push(b"333", head=TRANSIENT)
@@ -140,7 +140,7 @@ def test_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: floa
 # Settling
 
 
-def test_what_is_settled_is_forgotten_on_disk() -> None:
+def test_settled_messages_are_removed_from_disk() -> None:
     place = Place()
     place.push(b"1", b"2", b"3", b"4", b"5", b"6")
     place.push(b"7", head=TRANSIENT)
@@ -217,7 +217,7 @@ def test_attempts_that_are_known_keep_ids_from_being_used_again() -> None:
 # Priorities
 
 
-def test_nothing_of_a_queue_with_priorities_is_ready_before_all_is_at_hand() -> None:
+def test_priority_queue_has_nothing_resident_before_all_is_read() -> None:
     place = Place(ONE, levels=2)
     place.push(b"low")
     place.push(b"high", level=2)
@@ -249,7 +249,7 @@ def test_marks_are_kept_level_by_level() -> None:
 # What the queue asks besides
 
 
-async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
+async def test_paged_messages_count_towards_the_limits_of_a_queue() -> None:
     async with open_durable_harness(queue_memory=ONE) as durable:
         short = QueueOptions(max_length=3, overflow=Overflow.REJECT_PUBLISH)
         small = QueueOptions(max_bytes=3, overflow=Overflow.REJECT_PUBLISH)

@@ -63,7 +63,7 @@ async def test_in_a_full_queue_the_least_urgent_give_way() -> None:
 
 
 @given(st.integers(0, 255), st.integers(1, 255))
-def test_what_is_above_the_highest_level_counts_as_of_it(priority: int, highest: int) -> None:
+def test_priority_above_the_highest_level_counts_as_that_level(priority: int, highest: int) -> None:
     backlog = PriorityBacklog(highest)
     backlog.push(Head(), [b"x"], 1, inf, priority)
     assert backlog.next_level == min(priority, highest)

@@ -69,7 +69,7 @@ def contents_of(found: Sequence[PagedRun]) -> list[bytes]:
     return [content for run in found for content in run.contents]
 
 
-def test_what_is_not_written_yet_is_given_from_memory(place: Place) -> None:
+def test_unwritten_messages_are_returned_from_memory(place: Place) -> None:
     place.keep(b"1", b"22")
     place.put(b"333")
     assert (place.tail.count, place.tail.size, place.tail.held) == (3, 6, 6)
@@ -77,7 +77,7 @@ def test_what_is_not_written_yet_is_given_from_memory(place: Place) -> None:
     assert (place.tail.count, place.tail.size, place.tail.held) == (0, 0, 0)
 
 
-def test_what_is_written_leaves_memory_and_is_read(place: Place) -> None:
+def test_written_messages_leave_memory_and_are_read(place: Place) -> None:
     place.keep(b"1", b"22")
     place.disk.work()
     place.keep(b"333")
@@ -113,7 +113,7 @@ def test_while_something_is_read_nothing_else_is_given(place: Place) -> None:
     assert len(place.journal.take_fetches()) == 1
 
 
-def test_what_is_not_kept_goes_to_the_disk_when_it_is_much(place: Place) -> None:
+def test_transient_messages_are_spilled_when_they_are_many(place: Place) -> None:
     many = bytes(200_000)
     place.put(many)
     assert place.spilled() == []
@@ -126,7 +126,7 @@ def test_what_is_not_kept_goes_to_the_disk_when_it_is_much(place: Place) -> None
     assert place.spilled() == []
 
 
-def test_what_is_not_kept_goes_to_the_disk_before_what_is_kept_behind_it(place: Place) -> None:
+def test_transient_messages_are_spilled_before_durable_ones_behind_them(place: Place) -> None:
     place.keep(b"1")
     place.put(b"2")
     place.put(b"3")
@@ -137,7 +137,7 @@ def test_what_is_not_kept_goes_to_the_disk_before_what_is_kept_behind_it(place: 
     assert place.read() == [b"1", b"2", b"3", b"4"]
 
 
-def test_what_is_given_from_memory_is_forgotten_on_disk_if_it_was_not_to_be_kept(place: Place) -> None:
+def test_spilled_messages_returned_from_memory_are_removed_from_disk(place: Place) -> None:
     place.put(b"1")
     place.put(b"2")
     place.keep(b"3")
@@ -154,7 +154,7 @@ def test_ids_that_are_given_from_memory_and_have_a_gap_are_forgotten_apart(place
     assert place.spilled() == []
 
 
-def test_what_is_purged_is_forgotten_everywhere(place: Place) -> None:
+def test_purged_messages_are_removed_everywhere(place: Place) -> None:
     place.put(b"1")
     place.keep(b"2")
     place.disk.work()
@@ -169,7 +169,7 @@ def test_what_is_purged_is_forgotten_everywhere(place: Place) -> None:
     assert place.read() == [b"3"]
 
 
-def test_what_cannot_be_read_stays_away_until_it_is_purged(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_messages_stay_paged_until_they_are_purged(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     place.keep(b"1")
     place.disk.work()
     assert place.get() == []
@@ -183,7 +183,7 @@ def test_what_cannot_be_read_stays_away_until_it_is_purged(place: Place, caplog:
     assert place.get() == [b"2"]
 
 
-def test_who_asks_again_is_told_what_is_read_then(place: Place) -> None:
+def test_second_reader_gets_what_is_read_then(place: Place) -> None:
     place.keep(b"1")
     place.disk.work()
     assert place.get() == []
@@ -193,7 +193,7 @@ def test_who_asks_again_is_told_what_is_read_then(place: Place) -> None:
     assert place.answers == []
 
 
-def test_what_nobody_waits_for_is_not_taken(place: Place) -> None:
+def test_reading_that_is_not_awaited_is_ignored(place: Place) -> None:
     place.keep(b"1")
     assert place.tail.read(Reading([], 9)) == []
     assert place.get() == [b"1"]
@@ -206,7 +206,7 @@ def test_store_that_has_less_than_it_said_is_believed(place: Place, caplog: pyte
     assert place.read() == []
     assert place.get() == []
     assert (place.tail.count, place.tail.size) == (0, 0)
-    assert "fewer messages than it said" in caplog.text
+    assert "fewer messages than it had" in caplog.text
 
 
 def test_much_is_read_in_parts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,7 @@ async def test_run_of_another_head_is_dealt_apart() -> None:
         assert sorted(counts(batches, feeds)) == [1, 2]
 
 
-async def test_who_is_blocked_by_a_shared_window_or_a_gate_waits_in_its_line() -> None:
+async def test_feed_blocked_by_a_shared_window_or_a_gate_waits_in_its_line() -> None:
     channel, gate = Window(1), Window()
     gate.hold()
     async with open_round({"shared": (channel,)}, {"gate": gate}) as (strategy, feeds):
@@ -163,7 +163,7 @@ async def test_who_is_blocked_by_a_shared_window_or_a_gate_waits_in_its_line() -
         assert not any(feed.listed for feed in feeds)
 
 
-async def test_who_is_full_stands_in_no_line() -> None:
+async def test_feed_that_is_full_stands_in_no_line() -> None:
     own = Window(1)
     async with open_round({"window": own}) as (strategy, [feed]):
         strategy.dispatch(filled(1, 1))
@@ -180,7 +180,7 @@ async def test_feed_that_does_not_settle_is_held_back_by_the_outlet_alone() -> N
         assert (socket_window.used_bytes, feed.window.used) == (5, 0)
 
 
-async def test_one_message_looks_at_one_of_many_feeds() -> None:
+async def test_dispatch_of_one_message_looks_at_one_of_many_feeds() -> None:
     async with open_round(*[{} for _ in range(100)]) as (strategy, feeds):
         for turn in range(3):
             assert counts(strategy.dispatch(filled(1)), feeds) == [int(number == turn) for number in range(100)]

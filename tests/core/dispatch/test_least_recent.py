@@ -28,7 +28,7 @@ def test_feed_that_was_blocked_stands_where_it_would_have_stood() -> None:
     assert deal(t, 3) == [a, b, c]
 
 
-def test_who_never_had_anything_goes_first() -> None:
+def test_feed_that_never_had_anything_goes_first() -> None:
     t, [a, b, new] = harness(), [make_feed(), make_feed(), make_feed()]
     t.open(a, b)
     assert deal(t, 3) == [a, b, a]
@@ -44,7 +44,7 @@ def test_several_feeds_are_dealt_to_at_once() -> None:
 
 
 @given(st.data())
-def test_nobody_gets_anything_before_those_with_room_who_waited_longer(data: st.DataObject) -> None:
+def test_feed_gets_nothing_before_those_with_room_that_waited_longer(data: st.DataObject) -> None:
     t = harness()
     last: dict[Feed, int] = {}
     used: dict[Feed, int] = {}

@@ -100,7 +100,7 @@ def level(feed: Feed) -> tuple[int, int]:
 
 
 @given(st.data())
-def test_nobody_gets_anything_while_a_higher_one_has_room(data: st.DataObject) -> None:
+def test_feed_gets_nothing_while_a_higher_one_has_room(data: st.DataObject) -> None:
     t = harness()
     feeds = st.builds(make_feed, st.integers(0, 3), priority=st.integers(-1, 1), weight=st.integers(0, 1))
     for _ in range(data.draw(st.integers(1, 20))):

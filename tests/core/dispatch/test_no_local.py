@@ -102,7 +102,7 @@ def test_single_active_feed_alone_decides_what_is_unwanted() -> None:
 
 
 @given(st.data())
-def test_nobody_gets_its_own_and_nothing_is_left_that_somebody_could_take(data: st.DataObject) -> None:
+def test_feed_gets_nothing_of_its_own_and_nothing_is_left_that_another_could_take(data: st.DataObject) -> None:
     t = harness()
     channel = Window(data.draw(st.integers(0, 3)))
     feeds = st.builds(

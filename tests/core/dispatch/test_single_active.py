@@ -48,7 +48,7 @@ def test_next_is_active_when_the_last_message_of_the_former_is_settled() -> None
     assert [feed for _, feed in t.turn()] == [second]
 
 
-def test_what_comes_back_goes_to_the_next_first() -> None:
+def test_returned_messages_go_to_the_next_feed_first() -> None:
     first, second = make_feed(), make_feed()
     t = harness(first, second)
     deal(t, 2)
@@ -76,7 +76,7 @@ def test_next_is_the_one_with_the_highest_priority_and_among_them_the_oldest() -
     assert active(t) is high
 
 
-def test_one_that_is_opened_later_does_not_push_the_active_one_aside() -> None:
+def test_feed_that_is_opened_later_does_not_replace_the_active_one() -> None:
     first, high = make_feed(), make_feed(priority=9)
     t = harness(first)
     deal(t, 1)
@@ -87,7 +87,7 @@ def test_one_that_is_opened_later_does_not_push_the_active_one_aside() -> None:
     assert active(t) is second
 
 
-def test_one_that_stands_by_may_go() -> None:
+def test_feed_that_stands_by_may_be_closed() -> None:
     first, second, third = make_feed(), make_feed(), make_feed()
     t = harness(first, second, third)
     t.close(second)

@@ -39,7 +39,7 @@ def test_queue_with_a_single_active_feed_has_one_strategy_for_all() -> None:
     assert choose(strategy, make_feed(priority=1), single_active=True) is strategy
 
 
-def test_who_had_a_seat_has_one_afterwards_and_who_had_none_has_none() -> None:
+def test_feed_stays_in_the_ready_list_or_out_of_it_when_the_strategy_changes() -> None:
     t = DispatchHarness(lambda discard: RoundRobin())
     free, full, urgent = make_feed(), make_feed(1), make_feed(2, priority=1)
     t.open(free, full)
@@ -92,7 +92,7 @@ async def test_queue_with_priorities_drops_what_no_feed_wants_of_any_level() -> 
         assert (queue.backlog.ready, queue.dropped) == (0, 1)
 
 
-async def test_what_no_feed_wants_is_not_taken_at_once() -> None:
+async def test_offered_message_that_no_feed_wants_is_not_taken() -> None:
     async with open_harness() as harness:
         queue = harness.queue()
         _, consumer = open_feed(harness, queue, no_local=1)

@@ -35,7 +35,7 @@ async def test_full_window_admits_nothing() -> None:
         assert window.room() == 1
 
 
-async def test_one_message_may_always_go_when_nothing_is_outstanding() -> None:
+async def test_single_message_may_always_go_when_nothing_is_outstanding() -> None:
     async with open_harness() as harness:
         [feed] = await feeds_of(harness, 1)
         window = Window(bytes=10)
@@ -82,7 +82,7 @@ def test_so_many_rounds_fit_and_one_more_does_not(limit: int, byte_limit: int, f
     assert (limit and more > limit) or (byte_limit and more * size > byte_limit)
 
 
-async def test_nobody_passes_a_line_by() -> None:
+async def test_line_is_passed_by_no_feed() -> None:
     async with open_harness() as harness:
         first, second = await feeds_of(harness, 2)
         window = Window(bytes=10)
@@ -116,7 +116,7 @@ async def test_without_room_the_line_stays() -> None:
         assert window.waiting == 2
 
 
-async def test_who_waits_again_goes_to_the_end_of_the_line() -> None:
+async def test_feed_that_waits_again_goes_to_the_end_of_the_line() -> None:
     async with open_harness() as harness:
         first, second = await feeds_of(harness, 2)
         window = Window(1)
@@ -126,7 +126,7 @@ async def test_who_waits_again_goes_to_the_end_of_the_line() -> None:
         assert window.admits(second, 1)
 
 
-async def test_who_leaves_the_line_lets_the_next_go() -> None:
+async def test_feed_that_leaves_the_line_lets_the_next_go() -> None:
     async with open_harness() as harness:
         first, second = await feeds_of(harness, 2)
         window = Window(bytes=10)

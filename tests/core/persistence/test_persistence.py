@@ -33,7 +33,7 @@ def test_queues_get_numbers_that_no_queue_on_disk_has(disk: SimulatedDisk, persi
     assert Persistence(type(disk.journal)()).number_queue() == 1
 
 
-def test_what_is_noted_is_the_batch_that_was_said_last(disk: SimulatedDisk, persistence: Persistence) -> None:
+def test_sync_point_is_the_last_batch(disk: SimulatedDisk, persistence: Persistence) -> None:
     persistence.mark_sync_point()
     assert (persistence.sync_point, persistence.sync_points) == (disk.journal.committed, 1)
     disk.journal.add(DECLARE)

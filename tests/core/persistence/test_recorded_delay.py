@@ -76,7 +76,7 @@ async def test_messages_wait_in_another_life_for_as_long_as_is_left(autojump_clo
         assert list(durable.disk.contents(1, spilled=False).values()) == [b"1"]
 
 
-async def test_what_is_ready_is_no_longer_put_off_in_one_batch(autojump_clock: MockClock) -> None:
+async def test_due_messages_become_ready_and_leave_the_delayed_ones_in_one_batch(autojump_clock: MockClock) -> None:
     async with open_durable_harness() as durable:
         queue = durable.harness.queue()
         put_off(queue, b"1")
@@ -90,7 +90,7 @@ async def test_what_is_ready_is_no_longer_put_off_in_one_batch(autojump_clock: M
         assert durable.disk.take() is None
 
 
-async def test_what_is_put_off_before_the_rest_is_read_gets_a_number_of_its_own(autojump_clock: MockClock) -> None:
+async def test_message_delayed_before_the_rest_is_read_gets_a_number_of_its_own(autojump_clock: MockClock) -> None:
     store = await kept_for_later(b"1", b"2")
     async with open_durable_harness(store) as durable:
         queue = durable.harness.directory.queues["q"]
@@ -101,7 +101,7 @@ async def test_what_is_put_off_before_the_rest_is_read_gets_a_number_of_its_own(
         assert sorted(ready(queue)) == [b"1", b"2", b"3"]
 
 
-async def test_what_is_purged_before_it_is_read_does_not_come(autojump_clock: MockClock) -> None:
+async def test_delayed_messages_purged_before_they_are_read_do_not_come(autojump_clock: MockClock) -> None:
     store = await kept_for_later(b"1", b"2")
     async with open_durable_harness(store) as durable:
         queue = durable.harness.directory.queues["q"]
@@ -144,7 +144,7 @@ async def test_messages_are_read_again_if_nobody_was_there_to_be_told(
         assert ready(queue) == [b"1"]
 
 
-async def test_what_cannot_be_read_stays_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
+async def test_delayed_messages_that_cannot_be_read_stay_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
     store = await kept_for_later(b"1")
     async with open_durable_harness(store) as durable:
         queue = durable.harness.directory.queues["q"]
@@ -156,7 +156,7 @@ async def test_what_cannot_be_read_stays_in_the_store(caplog: pytest.LogCaptureF
         assert (count(queue), delayed_on(store)) == (1, 1)
 
 
-async def test_what_the_store_has_no_more_is_not_waited_for() -> None:
+async def test_delayed_messages_that_the_store_lacks_are_not_waited_for() -> None:
     store = await kept_for_later(b"1")
     async with open_durable_harness(store) as durable:
         queue = durable.harness.directory.queues["q"]

@@ -32,7 +32,7 @@ def delete_sink(harness: Harness, name: str) -> None:
     harness.domain.ask_nowait(DeleteSink(name, session=harness.session))
 
 
-async def test_what_is_durable_is_there_again() -> None:
+async def test_durable_things_are_there_again() -> None:
     async with open_durable_harness() as durable:
         harness = durable.harness
         harness.queue("q", QueueOptions(max_length=7))
@@ -66,7 +66,7 @@ async def test_messages_are_routed_by_what_is_there_again() -> None:
         assert directory.route("s", "other", dict).queues == ()
 
 
-async def test_what_is_deleted_is_gone_with_its_bindings() -> None:
+async def test_deleted_things_are_gone_with_their_bindings() -> None:
     async with open_durable_harness() as durable:
         harness = durable.harness
         for name in ("q", "r"):
@@ -85,7 +85,7 @@ async def test_what_is_deleted_is_gone_with_its_bindings() -> None:
         assert kept_in(durable.disk.store) == (["s"], ["r"], [("s", "r")])
 
 
-async def test_what_goes_by_itself_is_gone_from_the_store() -> None:
+async def test_auto_deleted_things_are_gone_from_the_store() -> None:
     async with open_durable_harness() as durable:
         harness = durable.harness
         queue = harness.queue("q", QueueOptions(auto_delete=True))
@@ -98,7 +98,7 @@ async def test_what_goes_by_itself_is_gone_from_the_store() -> None:
         assert kept_in(durable.disk.store) == ([], [], [])
 
 
-async def test_what_was_declared_again_has_nothing_of_its_predecessor() -> None:
+async def test_queue_declared_again_has_nothing_of_its_predecessor() -> None:
     async with open_durable_harness() as durable:
         publish(durable.harness.queue("q"), b"1", head=PERSISTENT)
         durable.disk.work()
@@ -110,7 +110,7 @@ async def test_what_was_declared_again_has_nothing_of_its_predecessor() -> None:
     assert (queue.backlog.paged, queue.options.max_length) == (0, 1)
 
 
-async def test_whoever_declares_or_deletes_something_durable_can_wait_for_the_disk() -> None:
+async def test_declare_and_delete_of_something_durable_make_sync_points() -> None:
     async with open_durable_harness() as durable:
         harness, persistence, disk = durable.harness, durable.persistence, durable.disk
         harness.queue("t", TRANSIENT_QUEUE)
@@ -141,7 +141,7 @@ async def test_whoever_declares_or_deletes_something_durable_can_wait_for_the_di
         assert not is_waited_for()
 
 
-async def test_what_a_transient_queue_has_on_disk_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_spilled_messages_of_a_transient_queue_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triomq.core.backlog.tail._SPILL", 1)
     async with open_durable_harness(queue_memory=ONE) as durable:
         queue = durable.harness.queue("t", TRANSIENT_QUEUE)

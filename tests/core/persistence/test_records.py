@@ -202,9 +202,9 @@ def test_head_that_an_earlier_version_wrote_has_no_publisher() -> None:
 
 
 @pytest.mark.parametrize(("origin", "user"), [("", ""), ("peer", ""), ("", "ada"), ("peer", "ada"), ("a\0b", "")])
-def test_who_made_a_binding_comes_back(origin: str, user: str) -> None:
+def test_maker_of_a_binding_comes_back(origin: str, user: str) -> None:
     assert decode_maker(encode_maker(origin, user)) == (origin, user)
 
 
-def test_who_made_a_binding_comes_back_from_before_there_were_users() -> None:
+def test_maker_of_a_binding_comes_back_from_before_there_were_users() -> None:
     assert decode_maker(b"peer") == ("peer", "")

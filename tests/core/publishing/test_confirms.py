@@ -100,7 +100,7 @@ def test_runs_that_are_placed_in_order_are_confirmed_with_one_up_to() -> None:
     assert confirms.take() == Confirmed([], [], 30)
 
 
-def test_what_no_queue_gets_is_confirmed_at_once() -> None:
+def test_message_that_no_queue_gets_is_confirmed_at_once() -> None:
     woken = Woken()
     confirms = Confirms(woken)
     confirms.expect(2, 0)
@@ -154,7 +154,7 @@ def placed(confirms: Confirms, count: int, number: int = 0) -> Receipt:
     return receipt
 
 
-def test_what_is_kept_is_confirmed_when_it_is_on_disk_and_what_is_behind_it_too() -> None:
+def test_durable_message_is_confirmed_when_it_is_on_disk_and_those_behind_it_too() -> None:
     disk, committed = SimulatedDisk(MemoryStore()), Woken()
     confirms = Confirms(Woken(), Persistence(disk.journal), committed)
     placed(confirms, 1)
@@ -173,7 +173,7 @@ def test_what_is_kept_is_confirmed_when_it_is_on_disk_and_what_is_behind_it_too(
     assert confirms.take() == Confirmed([], [], 6)
 
 
-def test_what_is_kept_behind_a_run_that_misses_something_waits_for_the_disk_as_well() -> None:
+def test_durable_run_behind_an_incomplete_one_waits_for_the_disk_as_well() -> None:
     disk, committed = SimulatedDisk(MemoryStore()), Woken()
     confirms = Confirms(Woken(), Persistence(disk.journal), committed)
     disk.journal.add(QueueDeclared(1, b"", b""))

@@ -73,7 +73,7 @@ async def test_publisher_waits_until_all_queues_are_told_and_others_do_not(harne
     assert ready(harness.directory.queues[last]) == [b"of another", b"1", b"2"]
 
 
-async def test_what_follows_in_the_same_turn_goes_behind(harness: Harness) -> None:
+async def test_publish_that_follows_in_the_same_turn_goes_behind(harness: Harness) -> None:
     way, last = publisher(harness), str(MANY - 1)
 
     def publish_both() -> None:

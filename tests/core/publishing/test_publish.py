@@ -17,7 +17,7 @@ def test_run_falls_into_messages_that_report_to_one_receipt() -> None:
     ]
 
 
-async def test_what_a_feed_takes_at_once_is_accepted() -> None:
+async def test_offer_that_a_feed_takes_at_once_is_accepted() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue(), harness.consumer()
         harness.feed(queue, consumer, messages=2)
@@ -79,7 +79,7 @@ async def test_queue_tells_whether_it_would_refuse(options: QueueOptions, runs: 
         assert queue.ref.ask_nowait(Fits([run_of(body) for body in runs])) is fits
 
 
-async def test_who_waits_for_room_is_told_once_when_there_may_be_some() -> None:
+async def test_waiter_for_room_is_called_once_when_there_may_be_some() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT)), harness.consumer()
         told: list[str] = []
@@ -93,7 +93,7 @@ async def test_who_waits_for_room_is_told_once_when_there_may_be_some() -> None:
         assert told == ["room"]
 
 
-async def test_who_waits_for_room_in_a_queue_that_is_deleted_is_told() -> None:
+async def test_waiter_for_room_in_a_queue_that_is_deleted_is_called() -> None:
     async with open_harness() as harness:
         queue = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
         told: list[str] = []
@@ -103,7 +103,7 @@ async def test_who_waits_for_room_in_a_queue_that_is_deleted_is_told() -> None:
         assert told == ["gone"]
 
 
-async def test_who_waits_for_room_in_a_queue_that_is_given_up_is_told() -> None:
+async def test_waiter_for_room_in_a_queue_that_is_stopped_is_called() -> None:
     async with open_harness(max_restarts=1) as harness:
         queue = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
         told: list[str] = []

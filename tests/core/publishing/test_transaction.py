@@ -23,7 +23,7 @@ def run_of(*contents: bytes) -> Publish:
 REJECTING = QueueOptions(max_length=2, overflow=Overflow.REJECT_PUBLISH)
 
 
-async def test_nothing_happens_before_the_commit_and_everything_with_it() -> None:
+async def test_transaction_does_nothing_before_the_commit_and_everything_with_it() -> None:
     async with open_harness() as harness:
         a, b, consumer = harness.queue("a"), harness.queue("b"), harness.consumer()
         feed = harness.feed(a, consumer, messages=1)
@@ -41,7 +41,7 @@ async def test_nothing_happens_before_the_commit_and_everything_with_it() -> Non
         assert ready(a) == [b"2"]
 
 
-async def test_one_queue_that_is_full_refuses_all_of_it() -> None:
+async def test_full_queue_refuses_the_whole_transaction() -> None:
     async with open_harness() as harness:
         full, free, consumer = harness.queue("full", REJECTING), harness.queue("free"), harness.consumer()
         harness.feed(free, consumer, messages=1)
@@ -125,7 +125,7 @@ async def test_queue_that_lets_the_oldest_give_way_refuses_nothing(options: Queu
         assert ready(queue) == [b"2", b"3"]
 
 
-async def test_what_expires_at_the_commit_does_not_take_the_room_that_was_promised(autojump_clock: MockClock) -> None:
+async def test_message_that_expires_at_the_commit_does_not_take_promised_room(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         full = harness.queue("full", REJECTING)
         letters = QueueOptions(

@@ -39,7 +39,7 @@ async def test_id_stays_the_same_through_delivery_and_return() -> None:
         assert [(entry.id, entry.attempts) for entry in state.ref.ask_nowait(Browse())] == [(1, 1), (2, 0)]
 
 
-async def test_what_feeds_can_take_is_not_there_to_be_seen() -> None:
+async def test_browser_does_not_see_what_feeds_can_take() -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(), harness.consumer()
 

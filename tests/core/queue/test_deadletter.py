@@ -124,7 +124,7 @@ async def test_expired_message_loses_its_expiration_and_tells_what_it_was(autoju
         assert dead.backlog.ready == 1
 
 
-async def test_what_gives_way_in_a_full_queue_becomes_a_dead_letter() -> None:
+async def test_message_that_gives_way_in_a_full_queue_becomes_a_dead_letter() -> None:
     async with open_harness() as harness:
         dead, state = harness.queue("dead"), harness.queue(options=lettered(max_length=2))
         publish(state, b"1", b"2", b"3", b"4")
@@ -172,7 +172,7 @@ async def test_without_a_dead_letter_sink_a_message_that_comes_back_too_often_is
         assert (consumer.batches, state.backlog.ready, state.backlog.unsettled) == ([], 0, 0)
 
 
-async def test_what_was_never_sent_does_not_count_against_the_limit() -> None:
+async def test_message_that_was_never_sent_does_not_count_against_the_limit() -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(options=QueueOptions(delivery_limit=0)), harness.consumer()
         harness.feed(state, consumer)

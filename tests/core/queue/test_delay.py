@@ -24,7 +24,7 @@ def test_runs_become_due_by_time_and_then_by_arrival() -> None:
     assert (waiting.count, waiting.next_due) == (0, inf)
 
 
-def test_what_is_still_to_be_read_counts_until_it_comes_or_is_forgotten() -> None:
+def test_delayed_messages_still_to_be_read_count_until_they_come_or_are_purged() -> None:
     waiting = Delayed()
     for number in (3, 5):
         waiting.expect(DelayedFound(1, number, 9.0, 2, 20))

@@ -84,7 +84,7 @@ async def test_message_behind_one_that_lives_longer_goes_when_it_comes_first(aut
         assert bodies(state) == []
 
 
-async def test_what_has_no_time_to_live_expires_unless_a_feed_takes_it_at_once(autojump_clock: MockClock) -> None:
+async def test_message_with_a_ttl_of_zero_expires_unless_a_feed_takes_it_at_once(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(options=QueueOptions(message_ttl=0)), harness.consumer()
         publish(state, b"nobody is here")

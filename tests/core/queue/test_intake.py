@@ -21,13 +21,13 @@ def test_queue_s_time_to_live_leaves_a_run_whole() -> None:
     assert (part.contents, part.size, part.deadline, part.level) == ([b"a", b"b"], 2, 11.5, 0)
 
 
-def test_what_arrives_within_a_hundredth_of_a_second_shares_a_deadline() -> None:
+def test_messages_that_arrive_within_a_hundredth_of_a_second_share_a_deadline() -> None:
     options = QueueOptions(message_ttl=1.0)
     deadlines = {sort_out(Head(), [b"a"], 1, options, CODECS, now)[0].deadline for now in (10.001, 10.004, 10.009)}
     assert deadlines == {11.01}
 
 
-def test_what_has_no_time_to_live_is_over_now() -> None:
+def test_ttl_of_zero_is_over_now() -> None:
     (part,) = sort_out(Head(), [b"a"], 1, QueueOptions(message_ttl=0), CODECS, 10.001)
     assert part.deadline == 10.001
 

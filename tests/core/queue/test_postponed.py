@@ -13,7 +13,7 @@ def test_delay_doubles_from_one_second_to_a_minute() -> None:
     assert [delay_after(failures) for failures in (1, 2, 3, 6, 7, 10_000)] == [1, 2, 4, 32, 60, 60]
 
 
-def test_those_whose_time_comes_first_go_first_and_equals_as_they_came() -> None:
+def test_postponed_messages_go_by_time_and_equals_as_they_came() -> None:
     postponed = Postponed()
     first, second, third = (Batch(PERSISTENT, [b"x"], (number,), True, 1, 1) for number in range(3))
     for batch, due in ((third, 2.0), (first, 1.0), (second, 1.0)):

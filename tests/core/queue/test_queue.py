@@ -59,7 +59,7 @@ async def test_oldest_give_way_when_there_are_too_many() -> None:
         assert (receipt.missing, receipt.refusals) == (0, None)
 
 
-async def test_what_a_consumer_takes_at_once_does_not_give_way() -> None:
+async def test_message_that_a_consumer_takes_at_once_does_not_give_way() -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(options=QueueOptions(max_length=0)), harness.consumer()
         harness.feed(state, consumer, messages=2)
@@ -78,7 +78,7 @@ async def test_newest_are_refused_when_a_full_queue_rejects() -> None:
         assert state.statistics().dropped == 1
 
 
-async def test_what_comes_back_to_a_full_queue_that_rejects_is_kept() -> None:
+async def test_message_that_comes_back_to_a_full_queue_that_rejects_stays() -> None:
     async with open_harness() as harness:
         state = harness.queue(options=QueueOptions(max_length=2, overflow=Overflow.REJECT_PUBLISH))
         consumer = harness.consumer()
@@ -296,7 +296,7 @@ async def test_exclusive_feed_is_the_only_one(exclusive: tuple[bool, bool]) -> N
         harness.feed(state, harness.consumer(), exclusive=exclusive[1])
 
 
-async def test_what_is_settled_twice_counts_once() -> None:
+async def test_delivery_that_is_settled_twice_counts_once() -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(), harness.consumer()
         feed = harness.feed(state, consumer, messages=5)
@@ -365,7 +365,7 @@ async def test_feed_moves_while_its_queue_is_never_without_one() -> None:
         assert list(state.feeds or ()) == [successor]
 
 
-async def test_what_a_feed_that_moved_has_not_settled_goes_back_and_on_to_its_successor() -> None:
+async def test_unsettled_messages_of_a_feed_that_moved_go_back_and_on_to_its_successor() -> None:
     async with open_harness() as harness:
         state, old, new = harness.queue(), harness.consumer(), harness.consumer()
         feed = harness.feed(state, old, messages=1)

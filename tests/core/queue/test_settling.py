@@ -13,7 +13,7 @@ def ids(state: QueueState) -> list[int]:
     return [entry.id for entry in state.backlog.entries()]
 
 
-def test_what_is_put_back_stands_in_its_place_marked() -> None:
+def test_requeued_message_stands_in_its_place_marked() -> None:
     state = holding(b"1", b"22", b"3")
     batch = state.backlog.take(2, 100)
     assert put_back(state, batch, [1], marked=True) == (1, 2)
@@ -24,7 +24,7 @@ def test_what_is_put_back_stands_in_its_place_marked() -> None:
     assert [entry.attempts for entry in state.backlog.entries()] == [0, 1, 0]
 
 
-def test_what_came_back_too_often_is_given_up() -> None:
+def test_message_that_came_back_too_often_is_given_up() -> None:
     state = holding(b"1", b"22", delivery_limit=1)
     put_back(state, state.backlog.take(1, 100), None, marked=True)
     first = state.backlog.take(1, 100)
@@ -35,14 +35,14 @@ def test_what_came_back_too_often_is_given_up() -> None:
     assert (statistics.exhausted, statistics.rejected, statistics.dead_lettered) == (1, 0, 0)
 
 
-def test_what_nobody_saw_is_not_counted() -> None:
+def test_message_that_no_consumer_saw_is_not_counted() -> None:
     state = holding(b"1", delivery_limit=1)
     for _ in range(3):
         put_back(state, state.backlog.take(1, 100), None, marked=False)
     assert ids(state) == [1]
 
 
-def test_what_is_given_up_is_gone_and_counts_as_a_dead_letter_only_where_it_found_a_queue() -> None:
+def test_message_given_up_counts_as_a_dead_letter_only_where_it_found_a_queue() -> None:
     state = holding(b"1", b"22", dead_letter_sink="nowhere")
     batch = state.backlog.take(2, 100)
     assert give_up(state, batch, [1, 1], Reason.REJECTED) == (1, 2)

@@ -45,7 +45,7 @@ async def test_no_feed_gets_what_has_expired_behind_another(highest: int, autoju
         assert state.ref.ask_nowait(Enlist()).expired == 3
 
 
-async def test_what_comes_back_too_late_is_not_delivered_again(autojump_clock: MockClock) -> None:
+async def test_message_that_comes_back_too_late_is_not_delivered_again(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state, consumer = harness.queue(options=QueueOptions(max_priority=3)), harness.consumer()
         harness.feed(state, consumer, messages=2)
@@ -82,7 +82,7 @@ async def test_get_never_gives_what_has_expired_when_too_much_has_for_one_turn(a
         assert batch.message(0).body == b"long"
 
 
-async def test_what_expires_is_looked_at_when_it_comes_to_be_at_hand(autojump_clock: MockClock) -> None:
+async def test_expiring_messages_are_looked_at_when_they_are_paged_in(autojump_clock: MockClock) -> None:
     async with open_durable_harness(queue_memory=ONE) as durable:
         state, consumer = durable.harness.queue(), durable.harness.consumer()
         publish(state, b"first")

@@ -37,7 +37,7 @@ def test_weight_is_a_positive_integer(text: str, weight: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "1.5", " 1", "1 ", "1e3", "--1", "+", "٣", "²", "1_000"])
-def test_what_is_no_integer_is_no_weight(text: str) -> None:
+def test_weight_must_be_an_integer(text: str) -> None:
     with pytest.raises(PreconditionFailed) as refused:
         read_weight(text)
     shown = f'"{text}"' if text else ""
@@ -122,7 +122,7 @@ def test_bad_weight_leaves_everything_as_it_was() -> None:
 
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcd"), st.sampled_from(["1", "3"])), max_size=8))
-def test_what_is_left_alone_says_who_gets_what(steps: list[tuple[bool, str, str]]) -> None:
+def test_header_that_is_left_alone_decides_the_destination(steps: list[tuple[bool, str, str]]) -> None:
     table, left = made(), {}
     for coming, destination, weight in steps:
         one = binding(destination, weight)

@@ -164,7 +164,7 @@ def test_predicate_holds_exactly_when_all_its_conditions_do(
 
 
 @given(st.lists(CONDITIONS, min_size=1, max_size=4))
-def test_what_is_written_down_comes_back(conditions: list[Condition]) -> None:
+def test_predicate_survives_encoding(conditions: list[Condition]) -> None:
     predicate = make_predicate(conditions)
     assert make_predicate(Predicate(predicate.encoded).conditions) == predicate
     assert set(predicate.conditions) <= set(conditions)

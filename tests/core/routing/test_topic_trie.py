@@ -37,7 +37,7 @@ def test_key_finds_what_a_naive_matcher_finds(pairs: list[tuple[str, int]], key:
 
 
 @given(st.lists(st.tuples(PATTERNS, st.integers(0, 2)), max_size=12), st.data())
-def test_what_is_removed_is_found_no_longer_and_leaves_nothing(
+def test_removed_patterns_are_found_no_longer_and_leave_nothing(
     pairs: list[tuple[str, int]], data: st.DataObject
 ) -> None:
     trie: TopicTrie[int] = TopicTrie()

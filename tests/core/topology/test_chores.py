@@ -157,7 +157,7 @@ async def test_auto_delete_sink_goes_when_the_last_of_many_bindings_goes() -> No
         assert "s" not in harness.directory.sinks
 
 
-async def test_what_a_peer_had_made_is_forgotten_in_turns() -> None:
+async def test_peer_is_forgotten_in_turns() -> None:
     async with open_harness() as harness:
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(), origin="peer"))
         for number in range(MANY):

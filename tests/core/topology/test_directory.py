@@ -119,7 +119,7 @@ async def test_queue_that_was_stopped_by_its_supervisor_says_so() -> None:
             harness.directory.queue("q", harness.session)
 
 
-async def test_who_waits_for_an_idle_domain_is_told_once_at_the_end_of_the_turn() -> None:
+async def test_waiter_for_an_idle_domain_is_called_once_at_the_end_of_the_turn() -> None:
     async with open_harness() as harness:
         told: list[str] = []
         harness.directory.when_idle(lambda: told.append("at once"))

@@ -296,7 +296,7 @@ async def test_domain_that_crashed_comes_back_with_what_it_had() -> None:
         harness.bind("s", "q", "b")
 
 
-async def test_what_comes_back_when_a_domain_crashes_gives_way_if_it_is_too_much() -> None:
+async def test_messages_that_come_back_when_a_domain_crashes_give_way_if_they_are_too_many() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue("q", QueueOptions(max_length=2)), harness.consumer()
         harness.feed(queue, consumer)
@@ -332,7 +332,7 @@ async def test_queue_that_crashed_with_its_domain_comes_back_too() -> None:
         assert queue.ref.state == "running"
 
 
-async def test_what_a_session_owns_is_deleted_after_the_domain_is_back() -> None:
+async def test_exclusive_queues_of_an_ended_session_are_deleted_after_the_domain_is_back() -> None:
     async with open_harness() as harness:
         session: Session = harness.new_session()
         harness.queue("q", EXCLUSIVE, session)

@@ -45,7 +45,7 @@ async def test_lease_serves_once() -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "x", "S-000660C2435F4722-amq.direct"])
-async def test_nobody_guesses_one(secret: str) -> None:
+async def test_lease_cannot_be_guessed(secret: str) -> None:
     async with open_harness() as harness:
         leases = Leases(Time())
         sink_of(leases, harness.session)
@@ -67,7 +67,7 @@ async def test_lease_expires() -> None:
         assert len(leases) == 0
 
 
-async def test_what_has_expired_is_forgotten_when_others_come() -> None:
+async def test_expired_leases_are_removed_when_others_come() -> None:
     async with open_harness() as harness:
         time = Time()
         leases = Leases(time, seconds=1)
@@ -114,7 +114,7 @@ async def test_unused_leases_let_their_session_live_until_their_listener_ends() 
         assert session.ended
 
 
-async def test_one_session_has_so_many_unused_and_no_more() -> None:
+async def test_session_has_so_many_unused_leases_and_no_more() -> None:
     async with open_harness() as harness:
         await _fill(harness)
 

@@ -78,7 +78,7 @@ async def test_observer_hears_of_what_comes_and_goes_and_who_did_it() -> None:
         ]
 
 
-async def test_what_changes_nothing_is_not_told() -> None:
+async def test_observer_is_not_told_of_what_changes_nothing() -> None:
     async with open_harness() as harness:
         harness.sink("s")
         harness.queue("q")
@@ -113,7 +113,7 @@ async def test_bindings_that_go_with_their_ends_are_told() -> None:
         ]
 
 
-async def test_what_the_house_deletes_itself_is_nobody_s_doing() -> None:
+async def test_deletion_by_the_broker_itself_names_no_session() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q", QueueOptions(auto_delete=True))
         feed = harness.feed(queue, harness.consumer())
@@ -122,7 +122,7 @@ async def test_what_the_house_deletes_itself_is_nobody_s_doing() -> None:
         assert observer.take() == [(Action.DELETED, ChangeKind.QUEUE, "q", None)]
 
 
-async def test_what_ends_with_a_session_is_told() -> None:
+async def test_observer_is_told_of_what_ends_with_a_session() -> None:
     async with open_harness() as harness:
         session, observer = harness.new_session(), observing(harness)
         harness.domain.ask_nowait(DeclareQueue("q", QueueOptions(exclusive=True), session))

@@ -69,7 +69,7 @@ def test_policy_may_be_about_queues_or_sinks_alone() -> None:
     assert (policies.of_queue("a"), policies.of_sink("a")) == (queues, sinks)
 
 
-def test_what_is_no_regular_expression_is_refused_and_says_where() -> None:
+def test_pattern_that_is_no_regular_expression_is_refused_with_its_place() -> None:
     with pytest.raises(PreconditionFailed) as refused:
         policy("a(b", name="bad")
     assert str(refused.value) == (

@@ -70,7 +70,7 @@ def test_program_itself_is_neither_counted_nor_limited() -> None:
     assert quotas.count("", "queues") == 0
 
 
-async def test_what_a_user_makes_counts_until_it_is_gone() -> None:
+async def test_things_of_a_user_count_until_they_are_gone() -> None:
     async with house_with() as harness:
         ada = session_of(harness)
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(), ada))
@@ -135,7 +135,7 @@ async def test_auto_delete_sink_counts_until_its_last_binding_goes() -> None:
         assert counts(harness) == (0, 0, 0)
 
 
-async def test_what_a_restart_brings_back_is_counted_and_never_refused() -> None:
+async def test_things_after_a_restart_are_counted_and_never_refused() -> None:
     store, disk = MemoryStore(), None
     disk = SimulatedDisk(store)
     async with open_harness(Directory("domain", persistence=Persistence(disk.journal))) as harness:
@@ -173,7 +173,7 @@ async def test_patterns_with_wildcards_are_limited_in_all_sinks_together() -> No
             harness.domain.ask_nowait(one_more)
 
 
-async def test_one_sink_has_so_many_words_behind_wildcards_and_the_program_may_have_more() -> None:
+async def test_sink_has_so_many_words_behind_wildcards_and_the_program_may_have_more() -> None:
     async with house_with() as harness:
         ada = session_of(harness)
         harness.queue("q")

@@ -2,7 +2,7 @@ from core.harness import open_harness
 from triomq.core.topology.requests import QueueUnused, SinkUnused
 
 
-async def test_what_is_told_of_something_that_is_gone_or_in_use_changes_nothing() -> None:
+async def test_message_about_something_gone_or_in_use_changes_nothing() -> None:
     async with open_harness() as harness:
         harness.queue("kept")
         harness.sink("kept")

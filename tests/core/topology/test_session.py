@@ -23,7 +23,7 @@ async def test_session_ends_with_its_last_connection() -> None:
         assert (session.user, session.origin) == ("anna", "there")
 
 
-async def test_what_is_exclusively_its_own_goes_with_it_and_the_rest_stays() -> None:
+async def test_session_ends_with_its_exclusive_queues_and_no_others() -> None:
     async with open_harness() as harness:
         session = harness.new_session()
         harness.queue("mine", EXCLUSIVE, session)
@@ -93,7 +93,7 @@ async def test_feed_on_a_queue_that_is_being_restarted_would_block() -> None:
 
 
 @pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
-async def test_what_is_its_own_lives_until_the_last_connection_whichever_that_is(order: str) -> None:
+async def test_session_lives_until_its_last_connection_ends(order: str) -> None:
     async with open_harness() as harness:
         session = Session(harness.domain, harness.directory)
         for _ in order:

@@ -39,21 +39,21 @@ def test_flags_and_limits_become_options() -> None:
     )
 
 
-def test_what_means_nothing_is_kept_in_one_order_whoever_declares() -> None:
+def test_arguments_without_a_meaning_are_stored_in_one_order_whichever_client_declares() -> None:
     assert options(x_b=1, x_a="2").remarks == options(x_a="2", x_b=1).remarks == (("x-a", "2"), ("x-b", 1))
 
 
-def test_what_means_nothing_here_but_much_to_rabbitmq_must_be_equal_at_a_second_declare() -> None:
+def test_arguments_that_mean_much_to_rabbitmq_alone_must_be_equal_at_a_second_declare() -> None:
     found = options(x_queue_mode="lazy", x_a=1)
     assert (found.notes, found.remarks) == ((("x-queue-mode", "lazy"),), (("x-a", 1),))
 
 
-def test_what_is_understood_is_not_kept_twice() -> None:
+def test_arguments_with_a_meaning_are_not_stored_twice() -> None:
     found = options(x_max_length=1, x_overflow="drop-head")
     assert found.notes == found.remarks == ()
 
 
-def test_a_classic_queue_in_either_mode_is_what_there_is() -> None:
+def test_classic_queue_in_either_mode_is_what_there_is() -> None:
     for mode in ("default", "lazy"):
         assert options(x_queue_type="classic", x_queue_mode=mode).durable
 
@@ -111,7 +111,7 @@ def test_integers_of_any_width_are_alike() -> None:
     ],
     ids=lambda value: None if isinstance(value, str) else "-".join(value),
 )
-def test_a_value_that_cannot_be_is_refused(arguments: dict[str, object], text: str) -> None:
+def test_value_that_cannot_be_is_refused(arguments: dict[str, object], text: str) -> None:
     with pytest.raises(PreconditionFailed) as refused:
         options(**arguments)
     assert str(refused.value) == text
@@ -141,7 +141,7 @@ def test_dead_letters_priorities_and_the_rest_become_options() -> None:
     )
 
 
-def test_a_sink_keeps_what_means_nothing() -> None:
+def test_sink_keeps_what_means_nothing() -> None:
     declared = SinkOptions(kind=SinkKind.TOPIC, durable=False, auto_delete=True, internal=True)
     found = sink_options("e", "/", {"x-note": 1, "hash-header": "a", "hash-property": "b"}, declared)
     assert found == SinkOptions(
@@ -153,7 +153,7 @@ def test_a_sink_keeps_what_means_nothing() -> None:
     )
 
 
-def test_an_alternate_is_a_name() -> None:
+def test_alternate_is_a_name() -> None:
     assert sink_options("e", "/", {"alternate-exchange": "other"}, SinkOptions()) == SinkOptions(alternate="other")
     assert sink_options("e", "/", {"alternate-exchange": ""}, SinkOptions()).alternate == ""
     for value, kind in ((5, "signedint"), (True, "bool"), (None, "void")):
@@ -163,7 +163,7 @@ def test_an_alternate_is_a_name() -> None:
         assert str(refused.value) == text
 
 
-def test_a_consistent_hash_exchange_chooses_by_one_thing() -> None:
+def test_consistent_hash_exchange_chooses_by_one_thing() -> None:
     declared = SinkOptions(kind=SinkKind.CONSISTENT_HASH)
     assert sink_options("e", "/", {"hash-header": "h"}, declared).hash_header == "h"
     assert sink_options("e", "/", {"hash-property": "timestamp"}, declared).hash_property == "timestamp"
@@ -180,7 +180,7 @@ def test_a_consistent_hash_exchange_chooses_by_one_thing() -> None:
         assert str(refused.value) == text
 
 
-def test_a_consumers_priority_is_a_number() -> None:
+def test_consumers_priority_is_a_number() -> None:
     assert consumer_priority("q", "/", {}) == 0
     assert consumer_priority("q", "/", {"x-priority": -5}) == -5
     for value in (True, "a", 1.5):
@@ -188,7 +188,7 @@ def test_a_consumers_priority_is_a_number() -> None:
             consumer_priority("q", "/", {"x-priority": value})
 
 
-def test_a_consumer_has_no_stream_to_begin_somewhere_in() -> None:
+def test_consumer_has_no_stream_to_begin_somewhere_in() -> None:
     with pytest.raises(
         PreconditionFailed, match=r"^invalid arg 'x-stream-offset' .* of queue type rabbit_classic_queue$"
     ):

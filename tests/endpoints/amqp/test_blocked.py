@@ -61,7 +61,9 @@ async def blocked(client: Client) -> None:
     assert await client.read(ConnectionBlocked, 0) == ConnectionBlocked("low on memory")
 
 
-async def test_who_can_only_add_is_paused_and_told(client: Client, other: Client, broker: Broker) -> None:
+async def test_client_that_can_only_add_is_paused_and_gets_a_notice(
+    client: Client, other: Client, broker: Broker
+) -> None:
     await ring(client, broker)
     client.publish(1, "", "q", b"1", b"2")
     await client.say(1, QueueDeclare("new"))
@@ -75,14 +77,14 @@ async def test_who_can_only_add_is_paused_and_told(client: Client, other: Client
     assert [one.body for one in await other.deliveries(2)] == [b"1", b"2"]
 
 
-async def test_nobody_is_paused_before_it_publishes(client: Client, broker: Broker) -> None:
+async def test_connection_is_not_paused_before_it_publishes(client: Client, broker: Broker) -> None:
     await ring(client, broker)
     await client.declare("another")
     await client.say(1, BasicGet("q", no_ack=True))
     assert (await client.got()).body == FILLING
 
 
-async def test_a_client_that_does_not_know_the_word_is_not_told(
+async def test_client_that_does_not_know_the_notice_does_not_get_it(
     connect: Connect, other: Client, broker: Broker
 ) -> None:
     client = await connect(client_properties={"capabilities": {}})
@@ -95,7 +97,7 @@ async def test_a_client_that_does_not_know_the_word_is_not_told(
     await client.read(QueueDeclareOk)
 
 
-async def test_who_consumes_is_refused_by_nack(client: Client, broker: Broker) -> None:
+async def test_client_that_consumes_is_refused_by_nack(client: Client, broker: Broker) -> None:
     await ring(client, broker)
     await client.declare("mine")
     await client.call(1, BasicConsume("mine", consumer_tag="t"), BasicConsumeOk)
@@ -115,7 +117,7 @@ async def test_who_consumes_is_refused_by_nack(client: Client, broker: Broker) -
     assert await client.read(BasicAck) == BasicAck(3)
 
 
-async def test_who_has_something_to_settle_is_not_paused(client: Client, broker: Broker) -> None:
+async def test_client_that_has_something_to_settle_is_not_paused(client: Client, broker: Broker) -> None:
     await ring(client, broker)
     await client.call(1, ConfirmSelect(), ConfirmSelectOk)
     await client.say(1, BasicGet("q"))
@@ -130,7 +132,7 @@ async def test_who_has_something_to_settle_is_not_paused(client: Client, broker:
     assert await client.read(BasicAck) == BasicAck(2)
 
 
-async def test_what_reaches_nobody_is_returned_as_ever(client: Client, broker: Broker) -> None:
+async def test_unroutable_message_is_returned_during_an_alarm_too(client: Client, broker: Broker) -> None:
     await ring(client, broker)
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
     await client.deliveries(1)
@@ -200,7 +202,7 @@ async def test_consumer_whose_queue_goes_while_it_is_paused_has_nothing_to_give_
     await client.read(ConnectionUnblocked, 0)
 
 
-async def test_a_transaction_is_refused_as_a_whole(client: Client, broker: Broker) -> None:
+async def test_transaction_is_refused_as_a_whole(client: Client, broker: Broker) -> None:
     await client.declare("mine")
     await client.call(1, TxSelect(), TxSelectOk)
     client.publish(1, "", "mine", b"before")
@@ -232,7 +234,7 @@ async def test_copies_and_headers_exchanges_are_refused_as_well(client: Client, 
     assert await client.read(BasicAck) == BasicAck(3)
 
 
-async def test_heartbeats_go_on_and_silence_is_not_held_against_who_is_paused(
+async def test_heartbeats_go_on_and_silence_is_not_held_against_a_paused_client(
     connect: Connect, other: Client, broker: Broker
 ) -> None:
     client = await connect(heartbeat=1)
@@ -246,7 +248,7 @@ async def test_heartbeats_go_on_and_silence_is_not_held_against_who_is_paused(
     await client.read(ConnectionUnblocked, 0)
 
 
-async def test_who_goes_while_it_is_paused_is_missed_afterwards(
+async def test_client_that_goes_while_it_is_paused_is_missed_afterwards(
     endpoint: AMQPEndpoint, client: Client, broker: Broker
 ) -> None:
     await ring(client, broker)
@@ -262,7 +264,7 @@ async def test_who_goes_while_it_is_paused_is_missed_afterwards(
     assert (await broker.queue("q").statistics()).ready == 2
 
 
-async def test_a_paused_client_hears_the_goodbye(client: Client, broker: Broker) -> None:
+async def test_paused_client_gets_the_close(client: Client, broker: Broker) -> None:
     await ring(client, broker)
     client.publish(1, "", "q", b"1")
     await client.flush()
@@ -276,7 +278,7 @@ async def test_a_paused_client_hears_the_goodbye(client: Client, broker: Broker)
     assert (await broker.queue("q").statistics()).ready == 1  # what was not taken in is not taken in any more
 
 
-async def test_a_fanout_does_not_run_away(client: Client, other: Client, broker: Broker) -> None:
+async def test_fanout_does_not_grow_without_end(client: Client, other: Client, broker: Broker) -> None:
     """Each publish costs hundreds of copies: the alarm comes within a chunk, and the rest of the chunk waits."""
     fan = await broker.declare_sink("fan", "fanout")
     for number in range(300):

@@ -43,7 +43,7 @@ from triomq.protocols.amqp import (
 # Publishing
 
 
-async def test_what_is_published_is_delivered_octet_by_octet(client: Client, connect: Connect) -> None:
+async def test_message_is_delivered_octet_by_octet_as_it_was_published(client: Client, connect: Connect) -> None:
     await client.declare("q")
     properties = encode_properties(BasicProperties(content_type="text/plain", headers={"a": [1, None, {"b": b"\xff"}]}))
     bodies = [b"", b"x", b"\xce" * 100, b"large" * 60_000]
@@ -73,7 +73,7 @@ async def test_messages_reach_each_queue_once_and_in_order(client: Client) -> No
     assert (await client.declare("q2")).message_count == 4
 
 
-async def test_a_new_binding_holds_for_the_next_publish_on_the_same_channel(client: Client) -> None:
+async def test_new_binding_holds_for_the_next_publish_on_the_same_channel(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "amq.fanout", "", b"too early")
     await client.call(1, QueueBind("q", "amq.fanout"), QueueBindOk)
@@ -85,7 +85,7 @@ async def test_a_new_binding_holds_for_the_next_publish_on_the_same_channel(clie
     assert (await client.got()).body == b"to the new one"
 
 
-async def test_a_headers_exchange_looks_at_each_message(client: Client) -> None:
+async def test_headers_exchange_looks_at_each_message(client: Client) -> None:
     await client.declare("q")
     await client.call(1, QueueBind("q", "amq.headers", arguments={"x-match": "all", "n": 1}), QueueBindOk)
     for number in (1, 2, 1):
@@ -94,7 +94,7 @@ async def test_a_headers_exchange_looks_at_each_message(client: Client) -> None:
     assert (await client.declare("q")).message_count == 2
 
 
-async def test_a_headers_exchange_compares_points_in_time(client: Client) -> None:
+async def test_headers_exchange_compares_points_in_time(client: Client) -> None:
     await client.declare("q")
     arguments: Table = {"at": Timestamp(7), "nested": {"at": Timestamp(8)}}
     await client.call(1, QueueBind("q", "amq.headers", arguments=arguments), QueueBindOk)
@@ -104,13 +104,13 @@ async def test_a_headers_exchange_compares_points_in_time(client: Client) -> Non
     assert (await client.declare("q")).message_count == 1
 
 
-async def test_a_publish_to_no_exchange_closes_the_channel(client: Client) -> None:
+async def test_publish_to_no_exchange_closes_the_channel(client: Client) -> None:
     client.publish(1, "missing", "", b"x", b"y")
     await client.flush()
     assert await client.channel_closed() == (404, "NOT_FOUND - no exchange 'missing' in vhost '/'")
 
 
-async def test_mandatory_messages_that_reach_nobody_come_back(client: Client) -> None:
+async def test_mandatory_messages_that_reach_no_queue_come_back(client: Client) -> None:
     properties = encode_properties(BasicProperties(message_id="m"))
     client.publish(1, "amq.direct", "nowhere", b"1", b"2", properties=properties, mandatory=True)
     client.publish(1, "amq.direct", "nowhere", b"silently gone")
@@ -140,7 +140,7 @@ async def test_properties_that_the_broker_answers_for_are_checked(
     assert await client.channel_closed() == (406, f"PRECONDITION_FAILED - {text}")
 
 
-async def test_what_was_published_before_a_bad_message_is_kept(client: Client, broker: Broker) -> None:
+async def test_messages_published_before_a_bad_one_stay(client: Client, broker: Broker) -> None:
     await client.declare("q")
     for expiration in ("100", "200", "abc", "300"):
         properties = encode_properties(BasicProperties(expiration=expiration))
@@ -150,14 +150,14 @@ async def test_what_was_published_before_a_bad_message_is_kept(client: Client, b
     assert (await broker.queue("q").statistics()).ready == 2
 
 
-async def test_the_user_may_say_its_own_name(client: Client) -> None:
+async def test_property_user_id_may_be_the_users_own_name(client: Client) -> None:
     await client.declare("q")
     properties = encode_properties(BasicProperties(user_id="guest", expiration="60000"))
     client.publish(1, "", "q", b"x", b"y", properties=properties)
     assert (await client.declare("q")).message_count == 2
 
 
-async def test_a_channel_remembers_no_more_than_some_keys(client: Client) -> None:
+async def test_channel_remembers_no_more_than_some_keys(client: Client) -> None:
     await client.declare("q")
     await client.call(1, QueueBind("q", "amq.fanout"), QueueBindOk)
     keys = [f"key.{number}" for number in range(1500)]
@@ -179,7 +179,7 @@ async def test_confirms_come_together_and_in_order(client: Client) -> None:
     assert await client.read(BasicAck) == BasicAck(101, multiple=True)
 
 
-async def test_a_return_comes_before_its_confirm(client: Client) -> None:
+async def test_return_comes_before_its_confirm(client: Client) -> None:
     await client.call(1, ConfirmSelect(), ConfirmSelectOk)
     client.publish(1, "", "nobody", b"x", mandatory=True)
     await client.flush()
@@ -187,7 +187,7 @@ async def test_a_return_comes_before_its_confirm(client: Client) -> None:
     assert (await client.read(BasicAck)).delivery_tag == 1
 
 
-async def test_a_full_queue_refuses_by_nack_each_by_itself(client: Client) -> None:
+async def test_full_queue_refuses_by_nack_each_by_itself(client: Client) -> None:
     await client.declare("q", arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
     await client.call(1, ConfirmSelect(), ConfirmSelectOk)
     client.publish(1, "", "q", *[b"x"] * 4)
@@ -197,7 +197,7 @@ async def test_a_full_queue_refuses_by_nack_each_by_itself(client: Client) -> No
     assert await client.read(BasicAck) == BasicAck(2, multiple=True)
 
 
-async def test_one_connection_may_publish_more_than_its_queue_takes_and_consume_from_it(client: Client) -> None:
+async def test_connection_may_publish_more_than_its_queue_takes_and_consume_from_it(client: Client) -> None:
     await client.declare("q", arguments={"x-max-length": 100, "x-overflow": "reject-publish"})
     await client.call(1, BasicQos(prefetch_count=5), BasicQosOk)
     await client.call(1, ConfirmSelect(), ConfirmSelectOk)
@@ -225,7 +225,7 @@ async def test_one_connection_may_publish_more_than_its_queue_takes_and_consume_
 # Delivering across the house
 
 
-async def test_what_is_published_in_process_arrives_with_its_properties(client: Client, broker: Broker) -> None:
+async def test_message_published_in_process_arrives_with_its_properties(client: Client, broker: Broker) -> None:
     await broker.declare_queue("q")
     said = Properties(
         content_type="text/plain",
@@ -252,7 +252,7 @@ async def test_what_is_published_in_process_arrives_with_its_properties(client: 
     ]
 
 
-async def test_properties_that_do_not_fit_a_consumers_frames_cost_it_its_connection_and_nobody_else(
+async def test_properties_that_do_not_fit_a_consumers_frames_cost_it_its_connection_and_no_other(
     client: Client, connect: Connect
 ) -> None:
     await client.declare("q")
@@ -273,7 +273,9 @@ async def test_properties_that_do_not_fit_a_consumers_frames_cost_it_its_connect
 # Windows that channels share
 
 
-async def test_what_a_crashed_queue_had_out_is_taken_off_the_channels_window(client: Client, broker: Broker) -> None:
+async def test_unsettled_messages_of_a_crashed_queue_are_taken_off_the_channels_window(
+    client: Client, broker: Broker
+) -> None:
     await client.declare("q")
     await client.call(1, BasicQos(prefetch_count=2, global_=True), BasicQosOk)
     client.publish(1, "", "q", b"1", b"2", b"3")
@@ -289,7 +291,7 @@ async def test_what_a_crashed_queue_had_out_is_taken_off_the_channels_window(cli
     assert (await client.deliveries(1))[0].body == b"3"
 
 
-async def test_what_a_deleted_queue_had_out_is_taken_off_the_channels_window(client: Client) -> None:
+async def test_unsettled_messages_of_a_deleted_queue_are_taken_off_the_channels_window(client: Client) -> None:
     for name in ("q1", "q2"):
         await client.declare(name)
     await client.call(1, BasicQos(prefetch_count=2, global_=True), BasicQosOk)
@@ -307,7 +309,7 @@ async def test_what_a_deleted_queue_had_out_is_taken_off_the_channels_window(cli
 # Settling and ending
 
 
-async def test_a_channel_that_is_closed_and_opened_again_under_deliveries_counts_from_one(client: Client) -> None:
+async def test_channel_that_is_closed_and_opened_again_under_deliveries_counts_from_one(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", *(bytes([number]) for number in range(100)))
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
@@ -325,7 +327,7 @@ async def test_a_channel_that_is_closed_and_opened_again_under_deliveries_counts
         assert all(one.redelivered for one in out)
 
 
-async def test_a_channel_that_closes_puts_back_what_is_out_marked_and_in_its_place(client: Client) -> None:
+async def test_channel_that_closes_puts_back_what_is_out_marked_and_in_its_place(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"1", b"2", b"3")
     await client.open_channel(2)
@@ -341,7 +343,7 @@ async def test_a_channel_that_closes_puts_back_what_is_out_marked_and_in_its_pla
         assert (got.body, got.redelivered) == (body, redelivered)
 
 
-async def test_a_channel_that_has_delivered_for_years_closes_at_once(
+async def test_channel_that_has_delivered_for_years_closes_at_once(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -374,7 +376,7 @@ async def recover(client: Client) -> None:
     await client.call(1, BasicRecover(requeue=False), BasicRecoverOk)
 
 
-async def test_what_is_unsettled_comes_again_to_its_own_consumer_under_new_tags(
+async def test_unsettled_messages_come_again_to_their_own_consumer_under_new_tags(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     out = await consuming(client, 5)
@@ -396,7 +398,7 @@ async def test_what_is_unsettled_comes_again_to_its_own_consumer_under_new_tags(
     assert (statistics.ready, statistics.unsettled) == (0, 0)
 
 
-async def test_what_came_again_can_come_again(client: Client, broker: Broker) -> None:
+async def test_messages_that_came_again_can_come_again(client: Client, broker: Broker) -> None:
     out = await consuming(client, 3)
     for round_ in range(3):
         await recover(client)
@@ -423,7 +425,7 @@ async def test_recover_async_has_no_answer(client: Client) -> None:
     await client.silence()
 
 
-async def test_what_was_got_or_has_no_consumer_any_more_goes_back_to_its_queue(client: Client, broker: Broker) -> None:
+async def test_messages_without_a_consumer_go_back_to_their_queue_at_recover(client: Client, broker: Broker) -> None:
     await consuming(client, 2)
     await client.call(1, BasicCancel("t"), BasicCancelOk)
     await client.declare("got")
@@ -484,7 +486,7 @@ async def test_messages_of_another_wire_come_again_too(client: Client, broker: B
     assert [(one.body, one.properties) for one in again] == [(one.body, one.properties) for one in out]
 
 
-async def test_what_is_settled_before_it_comes_again_does_not(client: Client, broker: Broker) -> None:
+async def test_messages_that_are_settled_before_they_come_again_do_not_come(client: Client, broker: Broker) -> None:
     out = await consuming(client, 2)
     await client.say(1, BasicRecover(requeue=False), BasicAck(out[0].tag))  # in one turn: nothing is encoded yet
     await client.read(BasicRecoverOk)
@@ -492,7 +494,7 @@ async def test_what_is_settled_before_it_comes_again_does_not(client: Client, br
     await client.silence()
 
 
-async def test_a_consumer_that_is_cancelled_before_it_gets_them_again_does_not(client: Client, broker: Broker) -> None:
+async def test_consumer_that_is_cancelled_before_it_gets_them_again_does_not(client: Client, broker: Broker) -> None:
     await consuming(client, 2)
     await client.say(1, BasicRecover(requeue=False), BasicRecover(requeue=False), BasicCancel("t"))
     await client.read(BasicRecoverOk)
@@ -503,7 +505,7 @@ async def test_a_consumer_that_is_cancelled_before_it_gets_them_again_does_not(c
     assert (statistics.ready, statistics.unsettled) == (2, 0)
 
 
-async def test_a_channel_that_closes_before_they_come_again_puts_them_back(client: Client, broker: Broker) -> None:
+async def test_channel_that_closes_before_they_come_again_puts_them_back(client: Client, broker: Broker) -> None:
     await consuming(client, 2)
     client.engine.send_method(1, BasicRecoverAsync(requeue=False))
     client.engine.close_channel(1, 200, "enough")
@@ -513,7 +515,7 @@ async def test_a_channel_that_closes_before_they_come_again_puts_them_back(clien
     assert (statistics.ready, statistics.unsettled) == (2, 0)
 
 
-async def test_a_queue_that_crashes_before_they_come_again_has_them(client: Client, broker: Broker) -> None:
+async def test_queue_that_crashes_before_they_come_again_has_them(client: Client, broker: Broker) -> None:
     await consuming(client, 2)
     await client.call(1, ChannelFlow(active=False), ChannelFlowOk)
     await recover(client)
@@ -525,7 +527,7 @@ async def test_a_queue_that_crashes_before_they_come_again_has_them(client: Clie
     assert (statistics.ready, statistics.unsettled) == (2, 0)
 
 
-async def test_a_long_redelivery_is_written_in_pieces_with_the_loop_free_between(
+async def test_long_redelivery_is_written_in_pieces_with_the_loop_free_between(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -549,7 +551,7 @@ async def test_a_long_redelivery_is_written_in_pieces_with_the_loop_free_between
 # Pausing (channel.flow)
 
 
-async def test_what_was_about_to_go_when_the_client_pauses_stays_in_its_queue_unmarked(
+async def test_messages_on_their_way_when_the_client_pauses_stay_in_their_queue_unmarked(
     client: Client, broker: Broker
 ) -> None:
     await client.declare("q")

@@ -44,7 +44,7 @@ async def test_further_closes_are_answered_and_nothing_else(client: Client) -> N
     assert await stream.receive_some() == b""
 
 
-async def test_a_socket_that_its_client_closes_is_gone_at_once(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_socket_that_its_client_closes_is_gone_at_once(client: Client, endpoint: AMQPEndpoint) -> None:
     stream = await close(client)
     assert len(endpoint._closed_sockets) == 1
     await stream.aclose()
@@ -52,14 +52,14 @@ async def test_a_socket_that_its_client_closes_is_gone_at_once(client: Client, e
     assert len(endpoint._closed_sockets) == len(endpoint.timers) == 0
 
 
-async def test_a_client_that_goes_on_sending_is_not_heard_for_ever(client: Client) -> None:
+async def test_client_that_goes_on_sending_is_not_read_for_ever(client: Client) -> None:
     stream = await close(client)
     await stream.send_all(bytes(1024 * 1024 + 1))
     with trio.fail_after(1):
         assert await stream.receive_some() == b""
 
 
-async def test_what_waits_for_its_client_counts_in_no_limit_and_no_drain(
+async def test_socket_that_waits_for_its_client_counts_in_no_limit_and_no_drain(
     connect: Connect, broker: Broker, endpoint: AMQPEndpoint
 ) -> None:
     broker.put_user("guest", User("guest", permissions={"default": ALL}, limits=UserLimits(connections=1)))
@@ -72,7 +72,7 @@ async def test_what_waits_for_its_client_counts_in_no_limit_and_no_drain(
     assert await stream.receive_some() == CLOSE_OK
 
 
-async def test_what_its_client_has_not_read_yet_comes_before_close_ok(client: Client) -> None:
+async def test_replies_that_are_not_read_yet_come_before_close_ok(client: Client) -> None:
     client.publish(1, "", "nobody", bytes(10_000_000), mandatory=True)
     client.engine.close(200, "Goodbye")
     await client.flush()

@@ -39,14 +39,14 @@ HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 # Timers
 
 
-async def test_a_client_that_says_nothing_has_five_seconds_and_is_told_our_header(endpoint: AMQPEndpoint) -> None:
+async def test_client_that_sends_nothing_has_five_seconds_and_gets_our_header(endpoint: AMQPEndpoint) -> None:
     client, before = dial(endpoint), trio.current_time()
     assert await client.stream.receive_some() == PROTOCOL_HEADER
     assert await client.stream.receive_some() == b""
     assert 5 <= trio.current_time() - before < 6
 
 
-async def test_a_handshake_has_ten_seconds_in_all(endpoint: AMQPEndpoint) -> None:
+async def test_handshake_has_ten_seconds_in_all(endpoint: AMQPEndpoint) -> None:
     client, before = dial(endpoint, login=None), trio.current_time()
     await client.flush()
     await client.expect(ServerStarted)
@@ -66,7 +66,7 @@ async def test_heartbeats_come_while_nothing_else_does(endpoint: AMQPEndpoint) -
     assert await client.stream.receive_some() == HEARTBEAT
 
 
-async def test_a_client_that_is_silent_for_two_intervals_is_let_go(endpoint: AMQPEndpoint) -> None:
+async def test_client_that_is_silent_for_two_intervals_is_let_go(endpoint: AMQPEndpoint) -> None:
     client = dial(endpoint, heartbeat=4)
     await client.connect()
     before = trio.current_time()
@@ -99,7 +99,7 @@ async def test_heartbeats_keep_a_connection(endpoint: AMQPEndpoint) -> None:
     await client.open_channel(1)
 
 
-async def test_a_client_that_asked_for_no_heartbeat_may_be_silent_for_an_hour(client: Client) -> None:
+async def test_client_that_asked_for_no_heartbeat_may_be_silent_for_an_hour(client: Client) -> None:
     await trio.sleep(3600)
     await client.open_channel(2)
 
@@ -131,7 +131,7 @@ async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_
     assert broker.context.quotas.count("guest", "channels") == 0
 
 
-async def test_a_queue_may_be_deleted_while_a_channel_with_very_many_consumers_of_it_ends(
+async def test_queue_may_be_deleted_while_a_channel_with_very_many_consumers_of_it_ends(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     connection = only_connection(endpoint)
@@ -154,15 +154,13 @@ async def broker_has_delivered(broker: Broker, queue: str, count: int) -> None:
         await trio.lowlevel.checkpoint()
 
 
-async def test_a_client_that_hangs_up_is_gone_at_once(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_client_that_hangs_up_is_gone_at_once(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.hang_up()
     await trio.testing.wait_all_tasks_blocked()
     assert not endpoint.children
 
 
-async def test_a_client_that_says_that_it_will_send_nothing_more_may_read_what_it_asked_for(
-    client: Client, endpoint: AMQPEndpoint
-) -> None:
+async def test_client_that_ends_its_side_may_read_what_it_asked_for(client: Client, endpoint: AMQPEndpoint) -> None:
     client.publish(1, "", "nobody", b"x" * 10_000, mandatory=True)
     await client.flush()
     assert isinstance(client.stream, trio.StapledStream)
@@ -173,7 +171,7 @@ async def test_a_client_that_says_that_it_will_send_nothing_more_may_read_what_i
     assert not endpoint.children
 
 
-async def test_a_client_that_does_not_answer_our_close_is_given_up(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_client_that_does_not_answer_our_close_is_given_up(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.stream.send_all(b"\x07\x00\x00\x00\x00\x00\x01x\xce")  # no such type of frame
     await trio.sleep(8)
     assert not endpoint.children
@@ -195,7 +193,7 @@ async def test_replies_keep_the_order_of_what_was_asked(client: Client) -> None:
     await client.read(BasicGetEmpty)
 
 
-async def test_a_chunk_that_uses_up_the_budget_goes_on_after_others_had_their_turn(
+async def test_chunk_that_uses_up_the_budget_goes_on_after_others_had_their_turn(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     await fan_out(broker, queues=300)
@@ -211,7 +209,7 @@ async def test_a_chunk_that_uses_up_the_budget_goes_on_after_others_had_their_tu
     assert keys == [str(number) for number in range(20)]
 
 
-async def test_nothing_is_read_while_the_budget_is_used_up(
+async def test_reading_stops_while_the_budget_is_used_up(
     client: Client, broker: Broker, endpoint: AMQPEndpoint
 ) -> None:
     await fan_out(broker, queues=300)
@@ -235,7 +233,7 @@ async def fan_out(broker: Broker, *, queues: int) -> None:
 # Restarts
 
 
-async def test_a_declare_waits_for_a_queue_that_is_being_restarted_and_then_answers_in_order(
+async def test_declare_waits_for_a_queue_that_is_being_restarted_and_then_answers_in_order(
     client: Client, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -251,7 +249,7 @@ async def test_a_declare_waits_for_a_queue_that_is_being_restarted_and_then_answ
     assert (await client.read(QueueDeclareOk)).queue == "other"
 
 
-async def test_a_feed_opens_when_its_queue_runs_again(client: Client, broker: Broker) -> None:
+async def test_feed_opens_when_its_queue_runs_again(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await knock_out(broker, "q")
     client.publish(1, "", "q", b"x")
@@ -274,7 +272,7 @@ async def test_other_connections_go_on_while_one_waits_for_a_restart(
     await client.read(QueueDeclareOk)
 
 
-async def test_a_connection_that_ends_while_it_waits_for_a_restart_is_gone(
+async def test_connection_that_ends_while_it_waits_for_a_restart_is_gone(
     client: Client, broker: Broker, endpoint: AMQPEndpoint
 ) -> None:
     await client.declare("q")
@@ -285,7 +283,7 @@ async def test_a_connection_that_ends_while_it_waits_for_a_restart_is_gone(
     assert not endpoint.children
 
 
-async def test_a_queue_that_crashed_too_often_is_refused_by_name(client: Client, broker: Broker) -> None:
+async def test_queue_that_crashed_too_often_is_refused_by_name(client: Client, broker: Broker) -> None:
     await client.declare("q")
     for _ in range(4):
         await queue_ref(broker, "q").wait_running()
@@ -296,7 +294,7 @@ async def test_a_queue_that_crashed_too_often_is_refused_by_name(client: Client,
     assert (code, text) == (404, "NOT_FOUND - queue 'q' in vhost '/' process is stopped by supervisor")
 
 
-async def test_a_queue_that_is_given_up_while_a_declare_waits_is_refused(client: Client, broker: Broker) -> None:
+async def test_queue_that_is_given_up_while_a_declare_waits_is_refused(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await knock_out(broker, "q")
     await client.say(1, QueueDeclare("q"))
@@ -332,7 +330,7 @@ async def test_publishes_to_a_queue_that_is_given_up_are_refused(
     assert await client.read(BasicNack) == BasicNack(2, multiple=False, requeue=False)
 
 
-async def test_a_consumer_hears_that_its_queue_crashed_and_may_consume_again(client: Client, broker: Broker) -> None:
+async def test_consumer_learns_that_its_queue_crashed_and_may_consume_again(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
     client.publish(1, "", "q", b"x")
@@ -346,7 +344,7 @@ async def test_a_consumer_hears_that_its_queue_crashed_and_may_consume_again(cli
     assert (second.body, second.redelivered) == (b"x", True)
 
 
-async def test_a_consumer_that_does_not_know_of_cancels_is_not_told(connect: Connect, broker: Broker) -> None:
+async def test_consumer_that_does_not_know_of_cancels_gets_no_cancel(connect: Connect, broker: Broker) -> None:
     client = await connect(client_properties={})
     await client.open_channel()
     await client.declare("q")
@@ -358,14 +356,14 @@ async def test_a_consumer_that_does_not_know_of_cancels_is_not_told(connect: Con
 # The end
 
 
-async def test_a_close_is_answered_and_the_exclusive_queues_are_gone(client: Client, broker: Broker) -> None:
+async def test_close_is_answered_and_the_exclusive_queues_are_gone(client: Client, broker: Broker) -> None:
     await client.declare("mine", exclusive=True)
     await client.leave()
     await trio.testing.wait_all_tasks_blocked()
     assert "mine" not in broker.directory.queues
 
 
-async def test_what_was_published_before_a_close_is_kept_though_it_uses_up_the_budget(
+async def test_messages_published_before_a_close_stay_though_they_use_up_the_budget(
     client: Client, broker: Broker
 ) -> None:
     await fan_out(broker, queues=300)
@@ -375,7 +373,7 @@ async def test_what_was_published_before_a_close_is_kept_though_it_uses_up_the_b
     assert (await broker.queue("q299").statistics()).ready == 20
 
 
-async def test_what_was_published_before_a_close_in_the_same_chunk_is_kept(client: Client, broker: Broker) -> None:
+async def test_messages_published_before_a_close_in_the_same_chunk_stay(client: Client, broker: Broker) -> None:
     await client.declare("q")
     client.publish(1, "", "q", *[b"x"] * 50)
     await client.leave()

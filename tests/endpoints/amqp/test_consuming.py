@@ -39,7 +39,7 @@ async def bodies(client: Client, count: int) -> list[bytes]:
 # How much
 
 
-async def test_a_prefetch_size_for_the_channel_counts_all_its_consumers(client: Client) -> None:
+async def test_prefetch_size_for_the_channel_counts_all_its_consumers(client: Client) -> None:
     for name in ("q1", "q2"):
         await client.declare(name)
     await client.call(1, BasicQos(prefetch_size=1000, global_=True), BasicQosOk)
@@ -60,7 +60,7 @@ async def test_a_prefetch_size_for_the_channel_counts_all_its_consumers(client: 
     assert await bodies(client, 1) == [b"z" * 5000]
 
 
-async def test_a_consumer_has_its_own_prefetch_size_and_the_channels(client: Client) -> None:
+async def test_consumer_has_its_own_prefetch_size_and_the_channels(client: Client) -> None:
     await client.declare("q")
     await client.call(1, BasicQos(prefetch_size=500), BasicQosOk)
     await client.call(1, BasicQos(prefetch_size=2000, global_=True), BasicQosOk)
@@ -79,7 +79,7 @@ async def test_a_consumer_has_its_own_prefetch_size_and_the_channels(client: Cli
     await client.silence()
 
 
-async def test_a_prefetch_size_does_not_hold_what_is_got_or_not_acked(client: Client) -> None:
+async def test_prefetch_size_does_not_hold_what_is_got_or_not_acked(client: Client) -> None:
     await client.declare("q")
     await client.call(1, BasicQos(prefetch_size=10), BasicQosOk)
     await client.call(1, BasicQos(prefetch_size=10, global_=True), BasicQosOk)
@@ -94,7 +94,7 @@ async def test_a_prefetch_size_does_not_hold_what_is_got_or_not_acked(client: Cl
 # Who first
 
 
-async def test_a_consumer_of_higher_priority_gets_all_that_it_has_room_for(client: Client, connect: Connect) -> None:
+async def test_consumer_of_higher_priority_gets_all_that_it_has_room_for(client: Client, connect: Connect) -> None:
     await client.declare("q")
     other = await connect()
     await other.open_channel()
@@ -107,7 +107,7 @@ async def test_a_consumer_of_higher_priority_gets_all_that_it_has_room_for(clien
     assert await bodies(client, 2) == [b"4", b"5"]
 
 
-async def test_a_single_active_consumer_gets_all_until_it_goes_and_then_the_next(client: Client) -> None:
+async def test_single_active_consumer_gets_all_until_it_goes_and_then_the_next(client: Client) -> None:
     await client.declare("q", arguments={"x-single-active-consumer": True})
     for tag in ("first", "second"):
         await consume(client, tag)
@@ -122,13 +122,13 @@ async def test_a_single_active_consumer_gets_all_until_it_goes_and_then_the_next
     assert [one.consumer for one in await client.deliveries(1)] == ["second"]
 
 
-async def test_which_consumer_has_all_of_a_single_active_queue_is_the_queues_to_say(client: Client) -> None:
+async def test_exclusive_consumer_of_a_single_active_queue_is_refused(client: Client) -> None:
     await client.declare("q", arguments={"x-single-active-consumer": True})
     await client.say(1, BasicConsume("q", exclusive=True))
     assert await client.channel_closed() == (403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
 
 
-async def test_a_consumer_without_local_does_not_get_what_its_own_connection_publishes(
+async def test_consumer_without_local_does_not_get_what_its_own_connection_publishes(
     client: Client, connect: Connect
 ) -> None:
     await client.declare("q")
@@ -156,7 +156,7 @@ async def test_messages_of_a_queue_with_a_time_to_live_expire(client: Client) ->
     await client.call(1, BasicGet("q"), BasicGetEmpty)
 
 
-async def test_a_message_expires_when_it_says(client: Client) -> None:
+async def test_message_expires_in_its_time(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"short", properties=encode_properties(BasicProperties(expiration="100")))
     client.publish(1, "", "q", b"long")
@@ -166,7 +166,7 @@ async def test_a_message_expires_when_it_says(client: Client) -> None:
     assert (await client.got()).body == b"long"
 
 
-async def test_a_time_to_live_of_nothing_is_enough_for_a_consumer_that_waits(client: Client) -> None:
+async def test_time_to_live_of_nothing_is_enough_for_a_consumer_that_waits(client: Client) -> None:
     await client.declare("q", arguments={"x-message-ttl": 0})
     client.publish(1, "", "q", b"nobody")
     await client.call(1, BasicGet("q"), BasicGetEmpty)
@@ -176,7 +176,7 @@ async def test_a_time_to_live_of_nothing_is_enough_for_a_consumer_that_waits(cli
     assert await bodies(client, 1) == [b"somebody"]
 
 
-async def test_a_queue_that_nobody_uses_goes(client: Client, broker: Broker) -> None:
+async def test_queue_without_uses_goes(client: Client, broker: Broker) -> None:
     await client.declare("q", arguments={"x-expires": 1000})
     await trio.sleep(2)
     assert "q" not in broker.directory.queues
@@ -207,7 +207,7 @@ async def dead(client: Client) -> Client:
 LETTERS = {"x-dead-letter-exchange": "amq.direct", "x-dead-letter-routing-key": "gone"}
 
 
-async def test_a_rejected_message_becomes_a_dead_letter_with_its_history(dead: Client) -> None:
+async def test_rejected_message_becomes_a_dead_letter_with_its_history(dead: Client) -> None:
     await dead.declare("q", arguments=LETTERS)
     headers = {"mine": True}
     dead.publish(1, "", "q", b"x", properties=encode_properties(BasicProperties(headers=headers, message_id="m")))
@@ -225,7 +225,7 @@ async def test_a_rejected_message_becomes_a_dead_letter_with_its_history(dead: C
     assert (death["exchange"], death["routing-keys"]) == ("", ["q"])  # type: ignore[index, call-overload]
 
 
-async def test_an_expired_message_becomes_a_dead_letter_that_does_not_expire(dead: Client) -> None:
+async def test_expired_message_becomes_a_dead_letter_that_does_not_expire(dead: Client) -> None:
     await dead.declare("q", arguments=LETTERS)
     dead.publish(1, "", "q", b"x", properties=encode_properties(BasicProperties(expiration="500")))
     await dead.flush()
@@ -238,7 +238,7 @@ async def test_an_expired_message_becomes_a_dead_letter_that_does_not_expire(dea
     assert (death["reason"], death["original-expiration"]) == ("expired", "500")  # type: ignore[index, call-overload]
 
 
-async def test_a_message_that_comes_back_too_often_becomes_a_dead_letter(dead: Client) -> None:
+async def test_message_that_comes_back_too_often_becomes_a_dead_letter(dead: Client) -> None:
     await dead.declare("q", durable=True, arguments={**LETTERS, "x-queue-type": "quorum", "x-delivery-limit": 2})
     dead.publish(1, "", "q", b"x")
     await consume(dead, "t")
@@ -249,14 +249,14 @@ async def test_a_message_that_comes_back_too_often_becomes_a_dead_letter(dead: C
     assert (await dead.got()).body == b"x"
 
 
-async def test_what_a_full_queue_refuses_becomes_a_dead_letter_if_it_says_so(dead: Client) -> None:
+async def test_messages_that_a_full_queue_refuses_become_dead_letters_where_configured(dead: Client) -> None:
     await dead.declare("q", arguments={**LETTERS, "x-max-length": 1, "x-overflow": "reject-publish-dlx"})
     dead.publish(1, "", "q", b"1", b"2")
     await dead.say(1, BasicGet("dead"))
     assert (await dead.got()).body == b"2"
 
 
-async def test_a_dead_letter_from_this_process_is_readable_for_clients(dead: Client, broker: Broker) -> None:
+async def test_dead_letter_from_this_process_is_readable_for_clients(dead: Client, broker: Broker) -> None:
     await dead.declare("q", arguments=LETTERS)
     await broker.publish("", "q", b"x", Properties(headers={"a": 1}))
     await consume(dead, "t")

@@ -48,15 +48,13 @@ async def ask_all(client: Client, operation: Listing[object]) -> tuple[list[obje
         operation = msgspec.structs.replace(operation, after=page.next)
 
 
-async def test_an_operation_is_answered(client: Client) -> None:
+async def test_operation_is_answered(client: Client) -> None:
     await client.declare("q")
     page = await ask(client, ListQueues())
     assert [queue.name for queue in page.items] == ["q"]
 
 
-async def test_an_answer_is_as_long_as_the_clients_frames_and_the_rest_follows(
-    broker: Broker, connect: Connect
-) -> None:
+async def test_answer_is_as_long_as_the_clients_frames_and_the_rest_follows(broker: Broker, connect: Connect) -> None:
     client = await connect(frame_max=4096)
     await client.open_channel(1)
     for number in range(40):
@@ -67,9 +65,7 @@ async def test_an_answer_is_as_long_as_the_clients_frames_and_the_rest_follows(
 
 
 @pytest.mark.parametrize("size", [0, 1, 2000, 3000, 4095, 1_000_000])
-async def test_a_body_is_shown_as_far_as_it_fits_and_its_size_is_said(
-    broker: Broker, connect: Connect, size: int
-) -> None:
+async def test_body_is_shown_as_far_as_it_fits_with_its_size(broker: Broker, connect: Connect, size: int) -> None:
     client = await connect(frame_max=4096)
     await client.open_channel(1)
     await broker.declare_queue("q")
@@ -95,7 +91,7 @@ async def test_properties_that_do_not_fit_are_left_out(broker: Broker, connect: 
     assert (message.properties, message.body, message.size) == (None, b"", 4)
 
 
-async def test_a_queue_that_is_being_restarted_answers_when_it_runs_again(client: Client, broker: Broker) -> None:
+async def test_queue_that_is_being_restarted_answers_when_it_runs_again(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await broker.publish("", "q", b"x")
     await knock_out(broker, "q")
@@ -119,7 +115,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-async def test_a_refusal_closes_the_channel_alone(client: Client, why: str) -> None:
+async def test_refusal_closes_the_channel_alone(client: Client, why: str) -> None:
     name, arguments, code, text = REFUSED[why]
     await client.say(1, ControlRequest(name, arguments))
     found_code, found_text = await client.channel_closed()
@@ -129,7 +125,7 @@ async def test_a_refusal_closes_the_channel_alone(client: Client, why: str) -> N
     assert await ask(client, GetTotals())
 
 
-async def test_an_exclusive_queue_of_another_is_not_opened(client: Client, connect: Connect) -> None:
+async def test_exclusive_queue_of_another_is_not_opened(client: Client, connect: Connect) -> None:
     owner = await connect()
     await owner.open_channel(1)
     await owner.declare("mine", exclusive=True)

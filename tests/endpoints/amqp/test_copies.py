@@ -35,7 +35,7 @@ async def test_many_keys_into_a_sink_full_of_patterns_are_refused(client: Client
     assert "901 routing keys are too many for the patterns that sink 'amq.topic' leads through" in text
 
 
-async def test_a_run_in_which_only_some_have_copies_keeps_its_order(client: Client) -> None:
+async def test_run_in_which_only_some_have_copies_keeps_its_order(client: Client) -> None:
     await client.declare("q")
     await client.declare("other")
     await client.call(1, ConfirmSelect(), ConfirmSelectOk)
@@ -51,7 +51,7 @@ async def test_a_run_in_which_only_some_have_copies_keeps_its_order(client: Clie
     assert [one.body for one in await client.deliveries(3)] == [b"2", b"4", b"5"]
 
 
-async def test_what_was_published_before_a_bad_header_counts(client: Client) -> None:
+async def test_messages_published_before_a_bad_header_count(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"good", properties=encoded({"CC": ["q"]}))
     client.publish(1, "", "q", b"bad", properties=encoded({"CC": 1}))
@@ -61,7 +61,7 @@ async def test_what_was_published_before_a_bad_header_counts(client: Client) -> 
     assert (await client.declare("q", channel=2)).message_count == 1
 
 
-async def test_an_immediate_copy_needs_a_consumer_like_any_message(client: Client) -> None:
+async def test_immediate_copy_needs_a_consumer_like_any_message(client: Client) -> None:
     for name in ("with", "without"):
         await client.declare(name)
     await client.call(1, BasicConsume("with"), BasicConsumeOk)

@@ -43,7 +43,7 @@ async def test_all_else_in_the_properties_stays(client: Client) -> None:
     assert again.body == b"x" * 200_000
 
 
-async def test_a_message_from_this_process_is_counted_too(client: Client, broker: Broker) -> None:
+async def test_message_from_this_process_is_counted_too(client: Client, broker: Broker) -> None:
     await client.declare("q", durable=True, arguments=QUORUM)
     await broker.publish("", "q", b"x", Properties(app_id="a"))
     await client.say(1, BasicGet("q"))
@@ -54,7 +54,7 @@ async def test_a_message_from_this_process_is_counted_too(client: Client, broker
     assert (count(one), decode_properties(one.properties).app_id) == (1, "a")
 
 
-async def test_a_classic_queue_tells_nobody(client: Client) -> None:
+async def test_classic_queue_sends_no_counts(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x")
     for _ in range(2):
@@ -64,7 +64,7 @@ async def test_a_classic_queue_tells_nobody(client: Client) -> None:
         await client.say(1, BasicNack(one.tag, requeue=True))
 
 
-async def test_a_delivery_that_is_recovered_has_not_come_back(client: Client) -> None:
+async def test_delivery_that_is_recovered_has_not_come_back(client: Client) -> None:
     await client.declare("q", durable=True, arguments=QUORUM)
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
     client.publish(1, "", "q", b"x")
@@ -75,7 +75,7 @@ async def test_a_delivery_that_is_recovered_has_not_come_back(client: Client) ->
     assert (one.redelivered, count(one)) == (True, None)
 
 
-async def test_a_queue_that_is_gone_counts_no_more(client: Client, broker: Broker) -> None:
+async def test_queue_that_is_gone_counts_no_more(client: Client, broker: Broker) -> None:
     await client.declare("q", durable=True, arguments=QUORUM)
     client.publish(1, "", "q", b"x")
     await client.say(1, BasicGet("q"))

@@ -65,7 +65,7 @@ async def fill(domain: DomainHandle) -> None:
     await sink.bind(domain.sink("lost"), "1")
 
 
-async def test_a_broker_is_described_as_rabbitmq_would(broker: Broker) -> None:
+async def test_broker_is_described_as_rabbitmq_would(broker: Broker) -> None:
     await fill(broker)
     await broker.set_policies([Policy("p", "^a", PolicyOptions(max_length=5), priority=2)])
     found = described(broker)
@@ -96,7 +96,7 @@ async def test_limits_of_users_are_described_in_rabbitmqs_words(broker: Broker) 
     assert ada.limits == {"max-connections": -1, "max-channels": 7}
 
 
-async def test_what_is_described_can_be_declared_elsewhere_and_is_the_same(broker: Broker) -> None:
+async def test_definitions_can_be_declared_elsewhere_and_are_the_same(broker: Broker) -> None:
     await fill(broker)
     found = described(broker)
     async with open_broker(domains=("default", "shop")) as other:
@@ -106,13 +106,13 @@ async def test_what_is_described_can_be_declared_elsewhere_and_is_the_same(broke
         await fill(other)  # nothing is declared otherwise
 
 
-async def test_a_queue_that_waits_refuses_in_the_words_of_a_wire(broker: Broker) -> None:
+async def test_queue_that_waits_refuses_in_the_words_of_a_wire(broker: Broker) -> None:
     await broker.declare_queue("q", overflow="wait")
     (queue,) = described(broker).queues
     assert queue.arguments == {"x-overflow": "reject-publish"}
 
 
-async def test_what_belongs_to_a_session_is_left_out(broker: Broker) -> None:
+async def test_resources_of_a_session_are_left_out(broker: Broker) -> None:
     queue = await broker.declare_queue("mine", exclusive=True)
     sink = await broker.declare_sink("s", "fanout")
     await sink.bind(queue)
@@ -120,7 +120,7 @@ async def test_what_belongs_to_a_session_is_left_out(broker: Broker) -> None:
     assert (found.queues, found.bindings) == ([], [])
 
 
-async def test_what_a_peer_had_made_is_left_out(broker: Broker) -> None:
+async def test_resources_of_a_peer_are_left_out(broker: Broker) -> None:
     for request in (
         DeclareSink("s", SinkOptions(), broker.session, "peer"),
         DeclareQueue("q", QueueOptions(), broker.session, "peer"),
@@ -131,14 +131,14 @@ async def test_what_a_peer_had_made_is_left_out(broker: Broker) -> None:
     assert (found.exchanges, found.queues, found.bindings) == ([], [], [])
 
 
-async def test_a_user_from_rabbitmq_keeps_its_hash(broker: Broker) -> None:
+async def test_user_from_rabbitmq_keeps_its_hash(broker: Broker) -> None:
     password_hash = "2byjgVsRdEBO6CH5lXu7q9LgUSiJcblKt2GBW0BQYTQzc3QJ"
     broker.put_user("bob", User(verifiers=(f"RABBITMQ-SHA-256${password_hash}",), permissions={}))
     (bob,) = (user for user in described(broker).users if user.name == "bob")
     assert bob == DefinedUser(name="bob", password_hash=password_hash, tags=[])
 
 
-async def test_what_is_there_otherwise_is_a_trouble(broker: Broker) -> None:
+async def test_resources_that_are_there_and_differ_are_a_trouble(broker: Broker) -> None:
     await broker.declare_queue("q", max_length=1)
     places = {"/": broker.context.domains["default"]}
     assert await declare_all(Definitions(queues=[DefinedQueue(name="q")]), places) == [

@@ -26,13 +26,13 @@ from triomq.protocols.amqp import (
 
 
 @pytest.mark.parametrize("name", ["", "amq.direct", "amq.topic", "amq.fanout", "amq.headers"])
-async def test_a_sink_may_be_any_exchange_and_be_leased_any_number_of_times(client: Client, name: str) -> None:
+async def test_sink_may_be_any_exchange_and_be_leased_any_number_of_times(client: Client, name: str) -> None:
     leases = {await lease_sink(client, name) for _ in range(3)}
     assert len(leases) == 3
     assert {len(lease) for lease in leases} == {22}
 
 
-async def test_a_feed_may_be_leased_again_while_it_has_no_connection(client: Client) -> None:
+async def test_feed_may_be_leased_again_while_it_has_no_connection(client: Client) -> None:
     await client.declare("mine", exclusive=True)
     assert await lease_feed(client, "mine") != await lease_feed(client, "mine")
 
@@ -44,7 +44,7 @@ PUT_REFUSED = {
 
 
 @pytest.mark.parametrize("name", PUT_REFUSED)
-async def test_a_sink_that_one_cannot_publish_into_is_refused(client: Client, broker: Broker, name: str) -> None:
+async def test_sink_that_one_cannot_publish_into_is_refused(client: Client, broker: Broker, name: str) -> None:
     await broker.declare_sink("internal", SinkKind.DIRECT, internal=True)
     await client.say(1, DirectPut(name))
     assert await client.channel_closed() == PUT_REFUSED[name]
@@ -64,7 +64,7 @@ GET_REFUSED = {
 
 
 @pytest.mark.parametrize("name", GET_REFUSED)
-async def test_a_feed_that_is_not_ones_own_is_refused(client: Client, connect: Connect, name: str) -> None:
+async def test_feed_that_is_not_ones_own_is_refused(client: Client, connect: Connect, name: str) -> None:
     other = await connect()
     await other.open_channel()
     await other.declare("others", exclusive=True)
@@ -73,13 +73,13 @@ async def test_a_feed_that_is_not_ones_own_is_refused(client: Client, connect: C
     assert await client.channel_closed() == GET_REFUSED[name]
 
 
-async def test_a_feed_without_a_name_is_a_syntax_error(client: Client) -> None:
+async def test_feed_without_a_name_is_a_syntax_error(client: Client) -> None:
     await client.declare("", exclusive=True)
     await client.say(1, DirectGet(""))
     assert await client.closed() == (502, "SYNTAX_ERROR - a feed needs a name")
 
 
-async def test_a_feed_has_one_connection_at_a_time(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_feed_has_one_connection_at_a_time(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("mine", exclusive=True)
     feed = await open_feed(endpoint, client, "mine")
     await client.say(1, DirectGet("mine"))
@@ -146,7 +146,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("why", SPOILT)
-async def test_a_method_of_the_class_that_is_none_is_answered_as_any_other(client: Client, why: str) -> None:
+async def test_method_of_the_class_that_is_none_is_answered_as_any_other(client: Client, why: str) -> None:
     channel, payload, code = SPOILT[why]
     head = b"\x01" + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big")
     await client.stream.send_all(head + payload + b"\xce")
@@ -154,13 +154,13 @@ async def test_a_method_of_the_class_that_is_none_is_answered_as_any_other(clien
 
 
 @pytest.mark.parametrize("preference", [0, 1])
-async def test_a_preference_for_direct_connections_is_announced(virtual_time: None, preference: int) -> None:
+async def test_preference_for_direct_connections_is_announced(virtual_time: None, preference: int) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0, direct=preference)) as broker:
         connected = await dial(endpoint_of(broker)).connect()
     assert connected.server_properties["direct"] == preference
 
 
-async def test_nothing_is_announced_where_there_are_none_and_the_class_is_unknown(virtual_time: None) -> None:
+async def test_direct_connections_that_are_off_are_not_announced_and_their_class_is_unknown(virtual_time: None) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0, direct_connections=False)) as broker:
         client = dial(endpoint_of(broker))
         connected = await client.connect()
@@ -171,7 +171,7 @@ async def test_nothing_is_announced_where_there_are_none_and_the_class_is_unknow
         assert (event.code, event.text) == (540, "NOT_IMPLEMENTED - unknown class 61500")
 
 
-def test_clients_that_read_six_types_of_fields_at_the_top_can_read_what_we_say_of_ourselves() -> None:
+def test_clients_that_read_six_types_of_fields_at_the_top_can_read_our_properties() -> None:
     table = encode_table(AMQP(direct=1).settings(("PLAIN",)).server_properties)
     position, types = 4, ""
     sizes = {"S": None, "F": None, "I": 4, "D": 5, "T": 8, "V": 0}
@@ -186,7 +186,7 @@ def test_clients_that_read_six_types_of_fields_at_the_top_can_read_what_we_say_o
     assert set(types) <= set("SIDTVF")
 
 
-async def test_an_exchange_that_is_declared_after_the_refusal_can_be_leased(client: Client) -> None:
+async def test_exchange_that_is_declared_after_the_refusal_can_be_leased(client: Client) -> None:
     await client.say(1, DirectPut("late"))
     await client.channel_closed()
     await client.say(1, ChannelOpen())
@@ -196,5 +196,5 @@ async def test_an_exchange_that_is_declared_after_the_refusal_can_be_leased(clie
     await trio.lowlevel.checkpoint()
 
 
-def test_largest_message_that_may_be_configured_is_the_largest_that_dmp_can_say() -> None:
+def test_largest_message_that_may_be_configured_is_the_largest_that_dmp_can_encode() -> None:
     assert LARGEST_MESSAGE == dmp.LARGEST_MESSAGE

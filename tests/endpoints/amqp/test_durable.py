@@ -33,7 +33,7 @@ ARGUMENTS = {
 }
 
 
-async def test_a_durable_queue_is_there_again_with_all_its_arguments(tmp_path: Path) -> None:
+async def test_durable_queue_is_there_again_with_all_its_arguments(tmp_path: Path) -> None:
     declare = QueueDeclare("q", durable=True, arguments=ARGUMENTS)
     async with at_home(tmp_path) as home:
         await home.done(declare)
@@ -70,7 +70,7 @@ async def test_the_type_of_a_queue_is_there_again(tmp_path: Path, kind: str) -> 
     ],
     ids=lambda declare: declare.type,
 )
-async def test_a_durable_exchange_is_there_again_as_it_was(tmp_path: Path, declare: ExchangeDeclare) -> None:
+async def test_durable_exchange_is_there_again_as_it_was(tmp_path: Path, declare: ExchangeDeclare) -> None:
     async with at_home(tmp_path) as home:
         await home.done(declare)
         before = home.broker.directory.sinks["e"].declared
@@ -103,7 +103,7 @@ async def test_bindings_are_there_again_and_route(tmp_path: Path) -> None:
         assert await home.drain("q") == [b"once"]
 
 
-async def test_what_is_not_durable_is_gone_and_so_are_its_bindings(tmp_path: Path) -> None:
+async def test_transient_resources_are_gone_and_so_are_their_bindings(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         for method in (
             QueueDeclare("transient"),
@@ -126,7 +126,7 @@ async def test_what_is_not_durable_is_gone_and_so_are_its_bindings(tmp_path: Pat
         assert (await home.client.channel_closed())[0] == 404
 
 
-async def test_an_exclusive_queue_is_gone_although_it_is_durable(tmp_path: Path) -> None:
+async def test_exclusive_queue_is_gone_although_it_is_durable(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         await home.done(QueueDeclare("mine", durable=True, exclusive=True))
         await home.publish("mine", b"gone")
@@ -136,7 +136,7 @@ async def test_an_exclusive_queue_is_gone_although_it_is_durable(tmp_path: Path)
         assert home.broker.recovered_domains == ["default"]
 
 
-async def test_a_durable_auto_delete_queue_is_there_again_and_goes_with_its_last_consumer(tmp_path: Path) -> None:
+async def test_durable_auto_delete_queue_is_there_again_and_goes_with_its_last_consumer(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         await home.done(QueueDeclare("q", durable=True, auto_delete=True))
         await home.publish("q", b"x")
@@ -151,7 +151,7 @@ async def test_a_durable_auto_delete_queue_is_there_again_and_goes_with_its_last
         assert not home.broker.directory.queues
 
 
-async def test_a_queue_that_the_server_named_is_there_again_under_that_name(tmp_path: Path) -> None:
+async def test_queue_that_the_server_named_is_there_again_under_that_name(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         name = (await home.client.call(1, QueueDeclare("", durable=True), QueueDeclareOk)).queue
         await home.publish(name, b"x")
@@ -171,7 +171,7 @@ async def test_names_that_are_no_text_are_there_again(tmp_path: Path) -> None:
         assert await home.drain(name) == [b"x"]
 
 
-async def test_what_was_deleted_unbound_and_purged_stays_so(tmp_path: Path) -> None:
+async def test_deleted_unbound_and_purged_resources_stay_so(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         for method in (
             QueueDeclare("q", durable=True),
@@ -204,7 +204,7 @@ async def test_what_was_deleted_unbound_and_purged_stays_so(tmp_path: Path) -> N
         assert await home.count("q") == 0
 
 
-async def test_a_queue_of_the_same_name_begins_anew(tmp_path: Path) -> None:
+async def test_queue_of_the_same_name_begins_anew(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         await home.done(QueueDeclare("q", durable=True))
         await home.publish("q", b"old")
@@ -215,7 +215,7 @@ async def test_a_queue_of_the_same_name_begins_anew(tmp_path: Path) -> None:
         assert await home.drain("q") == [b"new"]
 
 
-async def test_virtual_hosts_are_kept_apart(tmp_path: Path) -> None:
+async def test_virtual_hosts_are_separate(tmp_path: Path) -> None:
     async with at_home(tmp_path, domains=("default", "shop")) as home:
         await home.broker.domain("shop").declare_queue("q")
         await home.broker.domain("shop").publish("", "q", b"of the shop")
@@ -229,7 +229,7 @@ async def test_virtual_hosts_are_kept_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("properties", "found"), [(PERSISTENT, 1), (TRANSIENT, 0)])
-async def test_a_persistent_message_is_there_again_and_a_transient_one_is_not(
+async def test_persistent_message_is_there_again_and_a_transient_one_is_not(
     tmp_path: Path, properties: bytes, found: int
 ) -> None:
     async with at_home(tmp_path) as home:

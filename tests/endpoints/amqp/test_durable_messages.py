@@ -73,7 +73,7 @@ async def declare(home: Home, name: str = "q", **arguments: object) -> None:
     await home.done(QueueDeclare(name, durable=True, arguments=named))  # type: ignore[arg-type]
 
 
-async def test_a_message_has_all_its_properties_key_and_exchange(tmp_path: Path) -> None:
+async def test_message_has_all_its_properties_key_and_exchange(tmp_path: Path) -> None:
     properties = encode_properties(ALL)
     async with at_home(tmp_path) as home:
         await declare(home)
@@ -87,7 +87,7 @@ async def test_a_message_has_all_its_properties_key_and_exchange(tmp_path: Path)
 
 
 @pytest.mark.parametrize("size", [0, 1, 4088, 4089, 200_000, 3_000_000])
-async def test_a_body_of_any_size_is_there_again(tmp_path: Path, size: int) -> None:
+async def test_body_of_any_size_is_there_again(tmp_path: Path, size: int) -> None:
     """Also for a client that takes smaller frames than the publisher sent."""
     body = (b"0123456789" * (size // 10 + 1))[:size]
     async with at_home(tmp_path) as home:
@@ -124,7 +124,7 @@ async def test_more_than_memory_has_room_for_is_there_again_in_order(tmp_path: P
         assert await home.drain("q") == bodies[500:]
 
 
-async def test_what_was_acknowledged_is_gone_and_what_was_delivered_comes_back_marked(tmp_path: Path) -> None:
+async def test_acknowledged_messages_are_gone_and_delivered_ones_come_back_marked(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         await declare(home)
         await home.publish("q", b"acked", b"delivered", b"rejected", b"requeued", b"never out")
@@ -142,7 +142,7 @@ async def test_what_was_acknowledged_is_gone_and_what_was_delivered_comes_back_m
         ]
 
 
-async def test_what_went_out_without_acknowledgements_is_gone(tmp_path: Path) -> None:
+async def test_messages_that_went_out_without_acknowledgements_are_gone(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         await declare(home)
         await home.publish("q", b"1", b"2")
@@ -184,7 +184,7 @@ async def test_priorities_count_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("of_queue", [True, False])
-async def test_a_message_lives_for_what_is_left_of_its_time(tmp_path: Path, later: Later, of_queue: bool) -> None:
+async def test_message_lives_for_what_is_left_of_its_time(tmp_path: Path, later: Later, of_queue: bool) -> None:
     lasting = encode_properties(BasicProperties(delivery_mode=2, expiration=None if of_queue else "60000"))
     async with at_home(tmp_path) as home:
         await declare(home, **({"message_ttl": 60_000} if of_queue else {}))
@@ -200,7 +200,7 @@ async def test_a_message_lives_for_what_is_left_of_its_time(tmp_path: Path, late
         await home.client.call(1, BasicGet("q"), BasicGetEmpty)
 
 
-async def test_what_expires_while_no_broker_runs_becomes_a_dead_letter(tmp_path: Path, later: Later) -> None:
+async def test_message_that_expires_while_no_broker_runs_becomes_a_dead_letter(tmp_path: Path, later: Later) -> None:
     async with at_home(tmp_path) as home:
         await declare(home, "letters")
         await declare(home, dead_letter_exchange="", dead_letter_routing_key="letters", message_ttl=60_000)
@@ -214,7 +214,7 @@ async def test_what_expires_while_no_broker_runs_becomes_a_dead_letter(tmp_path:
         assert (death["reason"], death["queue"]) == ("expired", "q")
 
 
-async def test_a_dead_letter_keeps_its_history(tmp_path: Path) -> None:
+async def test_dead_letter_keeps_its_history(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         await declare(home, "letters", dead_letter_exchange="", dead_letter_routing_key="more")
         await declare(home, "more")
@@ -239,7 +239,7 @@ async def reject(home: Home, queue: str) -> Delivered:
     return found
 
 
-async def test_a_delayed_message_is_delayed_for_what_is_left(tmp_path: Path, later: Later) -> None:
+async def test_delayed_message_is_delayed_for_what_is_left(tmp_path: Path, later: Later) -> None:
     async with at_home(tmp_path) as home:
         await declare(home)
         await home.broker.publish("", "q", b"soon", delay=60)
@@ -282,7 +282,7 @@ async def test_delayed_messages_keep_their_order(tmp_path: Path, monkeypatch: py
         assert [found.body for found in await home.client.deliveries(3)] == bodies
 
 
-async def test_messages_that_were_away_expire_too(tmp_path: Path) -> None:
+async def test_paged_messages_expire_too(tmp_path: Path) -> None:
     async with at_home(tmp_path, queue_memory=2000, drain=0.1) as home:
         await declare(home, "letters")
         await declare(home, dead_letter_exchange="", dead_letter_routing_key="letters", message_ttl=100)
@@ -293,7 +293,7 @@ async def test_messages_that_were_away_expire_too(tmp_path: Path) -> None:
             assert [found.body for found in await home.client.deliveries(2)] == [bytes(3000), b"away"]
 
 
-async def test_a_get_tells_how_many_messages_are_left_on_disk_too(tmp_path: Path) -> None:
+async def test_get_tells_how_many_messages_are_left_on_disk_too(tmp_path: Path) -> None:
     async with at_home(tmp_path, queue_memory=64 * 1024) as home:
         await declare(home)
         await home.publish("q", *[bytes(1024)] * 300)
@@ -319,7 +319,7 @@ async def test_paging_through_a_queue_shows_what_is_only_on_disk(tmp_path: Path)
         assert seen == [*range(1, 501)]
 
 
-async def test_a_bound_holds_after_a_restart(tmp_path: Path) -> None:
+async def test_bound_holds_after_a_restart(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         await declare(home, max_length=3)
         await home.publish("q", b"1", b"2", b"3", b"4")
@@ -328,7 +328,7 @@ async def test_a_bound_holds_after_a_restart(tmp_path: Path) -> None:
         assert await home.drain("q") == [b"3", b"4", b"5"]
 
 
-async def test_a_commit_is_kept_whole_and_a_rollback_not_at_all(tmp_path: Path) -> None:
+async def test_commit_is_stored_whole_and_a_rollback_not_at_all(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         await declare(home)
         await declare(home, "other")
@@ -359,7 +359,7 @@ async def test_copies_in_several_queues_are_settled_apart(tmp_path: Path) -> Non
         assert (await home.count("a"), await home.count("b")) == (0, 1)
 
 
-async def test_a_confirm_is_for_what_is_on_disk(tmp_path: Path) -> None:
+async def test_confirm_is_for_what_is_on_disk(tmp_path: Path) -> None:
     """A copy of the store that is made at once has what was confirmed."""
     async with at_home(tmp_path / "store", store_host="process") as home:
         await declare(home)

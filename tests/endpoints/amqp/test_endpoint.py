@@ -41,13 +41,13 @@ def test_the_defaults_are_those_that_clients_know() -> None:
     assert config.virtual_hosts == {"/": "default"}
 
 
-def test_it_says_which_hosts_it_listens_on_so_that_a_broker_can_judge_them() -> None:
+def test_configuration_has_the_hosts_that_a_broker_judges() -> None:
     assert AMQP().hosts == ("localhost",)
     assert AMQP(host="0.0.0.0").hosts == ("0.0.0.0",)
     assert AMQP(path="/run/triomq.sock").hosts == ()
 
 
-def test_its_name_says_where_it_listens() -> None:
+def test_its_name_tells_where_it_listens() -> None:
     assert AMQP(host="::1", port=7).name == "amqp-::1-7"
     assert AMQP(path="/run/triomq.sock").name == "amqp-run-triomq.sock"
 
@@ -60,7 +60,7 @@ def test_the_settings_of_the_engine_come_from_the_configuration() -> None:
     assert settings.server_properties["version"].split(".")[0].isdecimal()
 
 
-async def test_what_works_is_announced_and_nothing_else(endpoint: AMQPEndpoint) -> None:
+async def test_capabilities_that_work_are_announced_and_no_others(endpoint: AMQPEndpoint) -> None:
     connected = await dial(endpoint).connect()
     assert connected.server_properties["capabilities"] == {
         "publisher_confirms": True,
@@ -104,7 +104,7 @@ async def test_virtual_hosts_lead_to_domains(virtual_time: None) -> None:
             assert await stranger.closed() == (530, f"NOT_ALLOWED - vhost {host} not found")
 
 
-async def test_what_has_the_same_name_in_two_virtual_hosts_is_two_things(virtual_time: None) -> None:
+async def test_resources_of_one_name_in_two_virtual_hosts_are_two(virtual_time: None) -> None:
     config = AMQP(host="127.0.0.1", port=0, virtual_hosts={"/": "default", "/shop": "shop"})
     async with open_broker(config) as broker:
         shop = await broker.add_domain("shop")
@@ -137,7 +137,7 @@ async def test_connections_are_children_with_names_of_their_own(
     await other.leave()
 
 
-async def test_a_connection_that_crashes_is_not_started_again(
+async def test_connection_that_crashes_is_not_started_again(
     client: Client, connect: Connect, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = await connect()
@@ -148,7 +148,7 @@ async def test_a_connection_that_crashes_is_not_started_again(
     await other.open_channel(1)
 
 
-async def test_a_hundred_connections_that_crash_do_not_end_the_endpoint(
+async def test_hundred_connections_that_crash_do_not_end_the_endpoint(
     connect: Connect, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(100):
@@ -159,7 +159,7 @@ async def test_a_hundred_connections_that_crash_do_not_end_the_endpoint(
     await connect()
 
 
-async def test_stop_listening_says_goodbye_to_those_who_are_there(
+async def test_stop_listening_closes_the_clients_that_are_there(
     client: Client, connect: Connect, endpoint: AMQPEndpoint
 ) -> None:
     other = await connect()
@@ -171,7 +171,9 @@ async def test_stop_listening_says_goodbye_to_those_who_are_there(
         await endpoint.wait_empty()
 
 
-async def test_who_does_not_answer_the_goodbye_is_given_up(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_client_that_does_not_answer_a_close_by_the_broker_is_given_up(
+    client: Client, endpoint: AMQPEndpoint
+) -> None:
     await endpoint.ref.tell(StopListening())
     before = trio.current_time()
     with trio.fail_after(60):
@@ -179,14 +181,14 @@ async def test_who_does_not_answer_the_goodbye_is_given_up(client: Client, endpo
     assert 5 <= trio.current_time() - before <= 5 + 0.5 + LINGERING + 0.5
 
 
-async def test_an_endpoint_without_connections_is_empty_at_once(endpoint: AMQPEndpoint) -> None:
+async def test_endpoint_without_connections_is_empty_at_once(endpoint: AMQPEndpoint) -> None:
     await endpoint.ref.tell(StopListening())
     await endpoint.ref.tell(StopListening())  # once more changes nothing
     with trio.fail_after(0.1):
         await endpoint.wait_empty()
 
 
-async def test_a_connection_in_its_handshake_hears_no_goodbye_and_is_let_go(endpoint: AMQPEndpoint) -> None:
+async def test_connection_in_its_handshake_gets_no_close_and_is_let_go(endpoint: AMQPEndpoint) -> None:
     client = dial(endpoint)
     await trio.testing.wait_all_tasks_blocked()
     await endpoint.ref.tell(StopListening())
@@ -196,7 +198,7 @@ async def test_a_connection_in_its_handshake_hears_no_goodbye_and_is_let_go(endp
         await endpoint.wait_empty()
 
 
-async def test_what_consumers_had_out_is_back_before_the_goodbye_is_answered(
+async def test_unsettled_messages_are_back_before_the_close_is_answered(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -213,7 +215,7 @@ async def test_what_consumers_had_out_is_back_before_the_goodbye_is_answered(
 # Over real sockets, in real time
 
 
-async def test_it_listens_on_what_it_says_and_no_longer_when_stopped() -> None:
+async def test_endpoint_listens_where_it_is_configured_and_no_longer_when_stopped() -> None:
     async with open_broker() as broker:
         listening = await broker.listen(AMQP(port=0))
         port = listening.port
@@ -228,7 +230,7 @@ async def test_it_listens_on_what_it_says_and_no_longer_when_stopped() -> None:
             await trio.open_tcp_stream("127.0.0.1", port)
 
 
-async def test_it_listens_on_a_unix_socket_and_removes_its_file(tmp_path: Path) -> None:
+async def test_endpoint_listens_on_a_unix_socket_and_removes_its_file(tmp_path: Path) -> None:
     path = str(tmp_path / "amqp.sock")
     async with open_broker() as broker:
         config = AMQP(path=path)
@@ -246,7 +248,7 @@ async def test_it_listens_on_a_unix_socket_and_removes_its_file(tmp_path: Path) 
         assert not await trio.Path(path).exists()
 
 
-async def test_a_long_backlog_passes_through_a_socket_in_order() -> None:
+async def test_long_backlog_passes_through_a_socket_in_order() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         await broker.declare_queue("q")
         for number in range(3000):
@@ -264,7 +266,7 @@ async def test_a_long_backlog_passes_through_a_socket_in_order() -> None:
         await client.leave()
 
 
-async def test_a_client_that_is_gone_before_it_is_accepted_hurts_nobody() -> None:
+async def test_client_that_is_gone_before_it_is_accepted_hurts_no_other() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         address = broker.listening[0].address
         for _ in range(20):
@@ -276,7 +278,7 @@ async def test_a_client_that_is_gone_before_it_is_accepted_hurts_nobody() -> Non
         await client.leave()
 
 
-async def test_clients_of_a_user_that_is_no_longer_known_are_told_goodbye(
+async def test_clients_of_a_user_that_is_no_longer_known_are_closed_in_order(
     broker: Broker, client: Client, connect: Connect, endpoint: AMQPEndpoint
 ) -> None:
     endpoint.ref.tell_nowait(EndUsers({"ada": "gone"}))
@@ -294,7 +296,7 @@ def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, dict[str, o
     ]
 
 
-async def test_a_connection_is_logged_when_it_opens_and_when_it_closes(
+async def test_connection_is_logged_when_it_opens_and_when_it_closes(
     endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="triomq")
@@ -309,7 +311,7 @@ async def test_a_connection_is_logged_when_it_opens_and_when_it_closes(
     assert closed[2] == who | {"reason": "Goodbye", "seconds": 2.0}
 
 
-async def test_who_only_looks_whether_the_port_is_open_is_worth_no_line(
+async def test_connection_that_sends_nothing_is_worth_no_line_in_the_log(
     endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="triomq")
@@ -322,7 +324,7 @@ async def test_who_only_looks_whether_the_port_is_open_is_worth_no_line(
     assert fields["reason"] == "the client went away without closing"
 
 
-async def test_a_connection_that_fails_is_a_warning_with_code_and_reason(
+async def test_connection_that_fails_is_a_warning_with_code_and_reason(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     await client.say(1, ExchangeDeclare("x", "no such kind"))
@@ -331,6 +333,6 @@ async def test_a_connection_that_fails_is_a_warning_with_code_and_reason(
     assert (level, event, fields["code"]) == ("WARNING", "connection failed", 503)
 
 
-def test_config_says_what_clients_connect_with() -> None:
+def test_config_tells_what_clients_connect_with() -> None:
     assert AMQP().client_url("127.0.0.1:5672", "ada:secret") == "amqp://ada:secret@127.0.0.1:5672"
     assert AMQP(tls=TLS("cert", "key")).client_url("a:5671", "ada:secret") == "amqps://ada:secret@a:5671"

@@ -27,14 +27,14 @@ from triomq.protocols.amqp import (
 # The handshake
 
 
-async def test_a_client_logs_in_with_plain(endpoint: AMQPEndpoint) -> None:
+async def test_client_logs_in_with_plain(endpoint: AMQPEndpoint) -> None:
     client = dial(endpoint)
     connected = await client.connect()
     assert connected.server_properties["product"] == "triomq"
     assert (connected.channel_max, connected.frame_max, connected.heartbeat) == (2047, 131072, 0)
 
 
-async def test_a_client_logs_in_with_amqplain(endpoint: AMQPEndpoint) -> None:
+async def test_client_logs_in_with_amqplain(endpoint: AMQPEndpoint) -> None:
     table = encode_table({"LOGIN": "guest", "PASSWORD": "guest"})[4:]
     await dial(endpoint, login=Login("AMQPLAIN", table)).connect()
 
@@ -44,7 +44,7 @@ async def test_a_client_logs_in_with_amqplain(endpoint: AMQPEndpoint) -> None:
     [plain("guest", "wrong"), plain("nobody", "guest"), Login("PLAIN", b"guest"), Login("EXTERNAL", b"guest")],
     ids=["password", "user", "form", "mechanism"],
 )
-async def test_a_wrong_login_is_told_so_when_the_client_can_bear_it(endpoint: AMQPEndpoint, login: Login) -> None:
+async def test_wrong_login_gets_the_reason_when_the_client_can_bear_it(endpoint: AMQPEndpoint, login: Login) -> None:
     client = dial(endpoint, login=login)
     await client.flush()
     await client.expect(ServerStarted)
@@ -53,14 +53,14 @@ async def test_a_wrong_login_is_told_so_when_the_client_can_bear_it(endpoint: AM
     assert f"using authentication mechanism {login.mechanism}" in text
 
 
-async def test_a_wrong_login_without_the_capability_hears_nothing_more(endpoint: AMQPEndpoint) -> None:
+async def test_wrong_login_without_the_capability_gets_nothing_more(endpoint: AMQPEndpoint) -> None:
     client = dial(endpoint, login=plain("guest", "wrong"), client_properties={})
     await client.flush()
     await client.expect(ServerStarted)
     await client.expect(EndOfStream)
 
 
-async def test_an_unknown_virtual_host_closes_with_530(endpoint: AMQPEndpoint) -> None:
+async def test_unknown_virtual_host_closes_with_530(endpoint: AMQPEndpoint) -> None:
     client = dial(endpoint, virtual_host="/nope")
     await client.flush()
     await client.expect(ServerStarted)
@@ -77,7 +77,7 @@ async def test_octets_of_another_protocol_are_answered_with_ours(endpoint: AMQPE
 # Channels
 
 
-async def test_a_channel_number_is_free_again_after_close_ok(client: Client) -> None:
+async def test_channel_number_is_free_again_after_close_ok(client: Client) -> None:
     for _ in range(3):
         client.engine.close_channel(1, 200, "done")
         await client.flush()
@@ -85,7 +85,7 @@ async def test_a_channel_number_is_free_again_after_close_ok(client: Client) -> 
         await client.open_channel(1)
 
 
-async def test_a_channel_error_closes_that_channel_alone(client: Client) -> None:
+async def test_channel_error_closes_that_channel_alone(client: Client) -> None:
     await client.open_channel(2)
     await client.say(1, QueueDeclare("missing", passive=True))
     assert (await client.channel_closed(1))[0] == 404
@@ -93,7 +93,7 @@ async def test_a_channel_error_closes_that_channel_alone(client: Client) -> None
     await client.open_channel(1)
 
 
-async def test_what_follows_an_error_on_its_channel_is_dropped(client: Client) -> None:
+async def test_methods_behind_an_error_on_their_channel_are_dropped(client: Client) -> None:
     await client.declare("q")
     client.engine.send_method(1, QueueDeclare("missing", passive=True))
     client.publish(1, "", "q", b"lost")
@@ -114,7 +114,7 @@ async def test_acks_that_follow_an_error_on_their_channel_are_dropped_too(client
     assert (await broker.queue("q").statistics()).ready == 1
 
 
-async def test_a_queue_that_crashes_over_a_request_costs_who_asked_its_connection(
+async def test_queue_that_crashes_over_a_request_costs_the_asking_client_its_connection(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -128,13 +128,13 @@ async def test_a_queue_that_crashes_over_a_request_costs_who_asked_its_connectio
     await other.declare("another")
 
 
-async def test_a_hard_error_closes_the_connection_and_names_the_method(client: Client) -> None:
+async def test_hard_error_closes_the_connection_and_names_the_method(client: Client) -> None:
     await client.say(1, ExchangeDeclare("e", "nope"))
     assert await client.closed() == (503, "COMMAND_INVALID - unknown exchange type 'nope'")
     await client.expect(EndOfStream)
 
 
-async def test_publishes_and_confirms_before_an_error_are_told_first(client: Client) -> None:
+async def test_publishes_and_confirms_before_an_error_are_answered_first(client: Client) -> None:
     await client.declare("q")
     await client.call(1, ConfirmSelect(), ConfirmSelectOk)
     client.publish(1, "", "q", b"1", b"2")

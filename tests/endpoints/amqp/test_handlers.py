@@ -79,7 +79,7 @@ async def fatal(client: Client, method: Method) -> tuple[int, str]:
 # Exchanges
 
 
-async def test_an_exchange_is_declared_found_and_deleted(client: Client, broker: Broker) -> None:
+async def test_exchange_is_declared_found_and_deleted(client: Client, broker: Broker) -> None:
     await client.call(1, ExchangeDeclare("e", "topic", durable=True), ExchangeDeclareOk)
     await client.call(1, ExchangeDeclare("e", "topic", durable=True), ExchangeDeclareOk)
     await client.call(1, ExchangeDeclare("e", passive=True), ExchangeDeclareOk)
@@ -89,7 +89,7 @@ async def test_an_exchange_is_declared_found_and_deleted(client: Client, broker:
     assert await refused(client, ExchangeDeclare("e", passive=True)) == (404, "no exchange 'e' in vhost '/'")
 
 
-async def test_an_exchange_that_exists_keeps_its_type(client: Client) -> None:
+async def test_exchange_that_exists_keeps_its_type(client: Client) -> None:
     await client.call(1, ExchangeDeclare("e", "fanout"), ExchangeDeclareOk)
     code, text = await refused(client, ExchangeDeclare("e", "topic"))
     assert (code, text) == (
@@ -101,7 +101,7 @@ async def test_an_exchange_that_exists_keeps_its_type(client: Client) -> None:
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("auto_delete", [False, True])
 @pytest.mark.parametrize("name", STANDARD_EXCHANGES)
-async def test_a_standard_exchange_is_found_however_long_it_is_to_live(
+async def test_standard_exchange_is_found_however_long_it_is_to_live(
     client: Client, broker: Broker, name: str, durable: bool, auto_delete: bool
 ) -> None:
     kind = STANDARD_EXCHANGES[name].value
@@ -120,7 +120,7 @@ async def test_a_standard_exchange_is_found_however_long_it_is_to_live(
         (ExchangeDeclare("amq.of-the-program", "direct", durable=True, auto_delete=True), "auto_delete"),
     ],
 )
-async def test_what_else_is_said_of_an_exchange_that_clients_cannot_make_must_be_so(
+async def test_properties_in_a_declare_of_a_standard_exchange_must_be_equal(
     client: Client, broker: Broker, method: ExchangeDeclare, option: str
 ) -> None:
     await broker.domain_ref.ask(DeclareSink("amq.of-the-program", SinkOptions(SinkKind.DIRECT, durable=True)))
@@ -160,11 +160,13 @@ async def test_what_else_is_said_of_an_exchange_that_clients_cannot_make_must_be
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Method) else None,
 )
-async def test_what_cannot_be_closes_the_channel(client: Client, method: Method, code: int, text: str) -> None:
+async def test_method_that_cannot_be_done_closes_the_channel(
+    client: Client, method: Method, code: int, text: str
+) -> None:
     assert await refused(client, method) == (code, text)
 
 
-async def test_an_unknown_type_of_exchange_closes_the_connection(client: Client) -> None:
+async def test_unknown_type_of_exchange_closes_the_connection(client: Client) -> None:
     assert await fatal(client, ExchangeDeclare("e", "nope")) == (503, "unknown exchange type 'nope'")
 
 
@@ -185,7 +187,7 @@ async def test_exchanges_are_bound_to_exchanges_and_unbound(client: Client) -> N
     assert (await client.declare("q")).message_count == 1
 
 
-async def test_an_exchange_in_use_is_kept_if_asked(client: Client) -> None:
+async def test_exchange_in_use_stays_if_asked(client: Client) -> None:
     await client.call(1, ExchangeDeclare("e"), ExchangeDeclareOk)
     await client.declare("q")
     await client.call(1, QueueBind("q", "e", "k"), QueueBindOk)
@@ -195,7 +197,7 @@ async def test_an_exchange_in_use_is_kept_if_asked(client: Client) -> None:
     await client.call(1, ExchangeDelete("e", if_unused=True), ExchangeDeleteOk)
 
 
-async def test_nobody_publishes_into_an_internal_exchange(client: Client) -> None:
+async def test_internal_exchange_takes_no_publish(client: Client) -> None:
     await client.call(1, ExchangeDeclare("inner", "fanout", internal=True), ExchangeDeclareOk)
     client.publish(1, "inner", "", b"x")
     await client.flush()
@@ -208,7 +210,7 @@ async def test_nobody_publishes_into_an_internal_exchange(client: Client) -> Non
 # Queues
 
 
-async def test_a_queue_is_declared_counted_purged_and_deleted(client: Client, broker: Broker) -> None:
+async def test_queue_is_declared_counted_purged_and_deleted(client: Client, broker: Broker) -> None:
     assert await client.declare("q", durable=True) == QueueDeclareOk("q", 0, 0)
     client.publish(1, "", "q", b"1", b"2", b"3")
     assert await client.declare("q", passive=True) == QueueDeclareOk("q", 3, 0)
@@ -234,12 +236,12 @@ async def test_the_empty_name_is_the_queue_declared_last(client: Client) -> None
     await client.call(1, QueueDelete(""), QueueDeleteOk)
 
 
-async def test_a_server_named_queue_may_be_declared_again_by_its_name(client: Client) -> None:
+async def test_server_named_queue_may_be_declared_again_by_its_name(client: Client) -> None:
     name = (await client.declare("")).queue
     assert (await client.declare(name)).queue == name
 
 
-async def test_an_exclusive_queue_is_locked_for_others_and_for_another_kind_of_declare(
+async def test_exclusive_queue_is_locked_for_others_and_for_another_kind_of_declare(
     client: Client, connect: Connect
 ) -> None:
     await client.declare("mine", exclusive=True)
@@ -266,12 +268,12 @@ async def test_an_exclusive_queue_is_locked_for_others_and_for_another_kind_of_d
     assert await refused(other, QueueUnbind("mine", "amq.fanout")) == locked
 
 
-async def test_a_passive_declare_means_no_queue_declared_last(client: Client) -> None:
+async def test_passive_declare_means_no_queue_declared_last(client: Client) -> None:
     await client.declare("")
     assert await refused(client, QueueDeclare("", passive=True)) == (404, "no queue '' in vhost '/'")
 
 
-async def test_a_queue_in_use_or_not_empty_is_kept_if_asked(client: Client) -> None:
+async def test_queue_in_use_or_not_empty_stays_if_asked(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x")
     assert await refused(client, QueueDelete("q", if_empty=True)) == (406, "queue 'q' in vhost '/' not empty")
@@ -317,7 +319,7 @@ async def test_no_wait_means_no_reply(client: Client, broker: Broker) -> None:
     assert "q" not in broker.directory.queues
 
 
-async def test_an_auto_delete_queue_goes_with_its_last_consumer(client: Client, broker: Broker) -> None:
+async def test_auto_delete_queue_goes_with_its_last_consumer(client: Client, broker: Broker) -> None:
     await client.declare("q", auto_delete=True)
     for tag in ("a", "b"):
         await client.call(1, BasicConsume("q", consumer_tag=tag), BasicConsumeOk)
@@ -330,7 +332,7 @@ async def test_an_auto_delete_queue_goes_with_its_last_consumer(client: Client, 
 # Consumers
 
 
-async def test_a_consumer_gets_what_is_there_and_what_comes(client: Client) -> None:
+async def test_consumer_gets_what_is_there_and_what_comes(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"before")
     await client.call(1, BasicConsume("q", consumer_tag="mine"), BasicConsumeOk)
@@ -341,7 +343,7 @@ async def test_a_consumer_gets_what_is_there_and_what_comes(client: Client) -> N
     assert (second.body, second.tag, second.redelivered) == (b"after", 2, False)
 
 
-async def test_a_consumer_without_a_tag_is_given_one(client: Client) -> None:
+async def test_consumer_without_a_tag_is_given_one(client: Client) -> None:
     await client.declare("q")
     tag = (await client.call(1, BasicConsume("q"), BasicConsumeOk)).consumer_tag
     assert tag.startswith("amq.ctag-")
@@ -350,7 +352,7 @@ async def test_a_consumer_without_a_tag_is_given_one(client: Client) -> None:
     assert (await client.declare("q")).consumer_count == 0
 
 
-async def test_a_tag_that_is_in_use_closes_the_connection(client: Client) -> None:
+async def test_tag_that_is_in_use_closes_the_connection(client: Client) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
     assert await fatal(client, BasicConsume("q", consumer_tag="t")) == (530, "attempt to reuse consumer tag 't'")
@@ -366,7 +368,7 @@ async def test_the_same_tag_on_another_channel_is_another_consumer(client: Clien
     assert {one.channel for one in await client.deliveries(2)} == {1, 2}
 
 
-async def test_an_exclusive_consumer_is_the_only_one(client: Client) -> None:
+async def test_exclusive_consumer_is_the_only_one(client: Client) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
     await client.open_channel(2)
@@ -380,11 +382,11 @@ async def test_an_exclusive_consumer_is_the_only_one(client: Client) -> None:
     assert await client.channel_closed(2) == in_use
 
 
-async def test_a_cancel_of_an_unknown_tag_is_answered(client: Client) -> None:
+async def test_cancel_of_an_unknown_tag_is_answered(client: Client) -> None:
     assert (await client.call(1, BasicCancel("nobody"), BasicCancelOk)).consumer_tag == "nobody"
 
 
-async def test_what_a_cancelled_consumer_has_stays_its_own(client: Client) -> None:
+async def test_messages_of_a_cancelled_consumer_stay_its_own(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x")
     await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
@@ -396,7 +398,7 @@ async def test_what_a_cancelled_consumer_has_stays_its_own(client: Client) -> No
     await client.silence()
 
 
-async def test_the_channel_that_deletes_a_queue_hears_so_before_its_consumers_are_cancelled(client: Client) -> None:
+async def test_channel_that_deletes_a_queue_gets_its_answer_before_its_consumers_are_cancelled(client: Client) -> None:
     await client.declare("q")
     await client.open_channel(2)
     for number, tag in ((1, "own"), (2, "other")):
@@ -408,7 +410,7 @@ async def test_the_channel_that_deletes_a_queue_hears_so_before_its_consumers_ar
     await client.silence()
 
 
-async def test_a_delete_that_is_refused_holds_no_cancel_back(client: Client, broker: Broker) -> None:
+async def test_delete_that_is_refused_holds_no_cancel_back(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await client.open_channel(2)
     await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
@@ -418,7 +420,7 @@ async def test_a_delete_that_is_refused_holds_no_cancel_back(client: Client, bro
     assert (await client.read(BasicCancel)).consumer_tag == "t"
 
 
-async def test_a_binding_with_neither_queue_nor_key_is_of_the_last_declared_queue_for_both(client: Client) -> None:
+async def test_binding_with_neither_queue_nor_key_is_of_the_last_declared_queue_for_both(client: Client) -> None:
     await client.declare("other")
     await client.declare("q")
     await client.call(1, QueueBind("", "amq.direct", ""), QueueBindOk)
@@ -432,7 +434,7 @@ async def test_a_binding_with_neither_queue_nor_key_is_of_the_last_declared_queu
     assert (await client.declare("q")).message_count == 2
 
 
-async def test_a_passive_declare_lets_a_queue_live_on(client: Client, broker: Broker) -> None:
+async def test_passive_declare_lets_a_queue_live_on(client: Client, broker: Broker) -> None:
     await client.declare("q", arguments={"x-expires": 10_000})
     for _ in range(3):
         await trio.sleep(6)
@@ -441,14 +443,14 @@ async def test_a_passive_declare_lets_a_queue_live_on(client: Client, broker: Br
     assert "q" not in broker.directory.queues
 
 
-async def test_a_queue_may_be_declared_again_with_another_time_for_consumers(client: Client, broker: Broker) -> None:
+async def test_queue_may_be_declared_again_with_another_time_for_consumers(client: Client, broker: Broker) -> None:
     await client.declare("q", arguments={"x-consumer-timeout": 10_000})
     await client.declare("q", arguments={"x-consumer-timeout": 20_000})
     await client.declare("q")
     assert broker.directory.queues["q"].options.consumer_timeout == 10.0
 
 
-async def test_consumers_are_told_when_their_queue_is_deleted(client: Client, connect: Connect) -> None:
+async def test_consumers_get_a_cancel_when_their_queue_is_deleted(client: Client, connect: Connect) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
     other = await connect()
@@ -459,7 +461,7 @@ async def test_consumers_are_told_when_their_queue_is_deleted(client: Client, co
     await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
 
 
-async def test_a_priority_that_is_no_number_is_refused(client: Client) -> None:
+async def test_priority_that_is_no_number_is_refused(client: Client) -> None:
     await client.declare("q")
     code, text = await refused(client, BasicConsume("q", arguments={"x-priority": "a"}))
     assert (code, text) == (
@@ -471,7 +473,7 @@ async def test_a_priority_that_is_no_number_is_refused(client: Client) -> None:
 # Get
 
 
-async def test_get_takes_one_message_and_says_how_many_are_left(client: Client) -> None:
+async def test_get_takes_one_message_and_tells_how_many_are_left(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"1", b"2")
     await client.say(1, BasicGet("q"))
@@ -501,7 +503,7 @@ async def test_prefetch_holds_back_what_is_too_much_for_each_consumer(client: Cl
     assert (await client.deliveries(1))[0].consumer == out[0].consumer
 
 
-async def test_a_prefetch_for_the_channel_is_shared_by_its_consumers(client: Client) -> None:
+async def test_prefetch_for_the_channel_is_shared_by_its_consumers(client: Client) -> None:
     for name in ("q1", "q2"):
         await client.declare(name)
     await client.call(1, BasicQos(prefetch_count=3, global_=True), BasicQosOk)
@@ -518,7 +520,7 @@ async def test_a_prefetch_for_the_channel_is_shared_by_its_consumers(client: Cli
     await client.deliveries(2)
 
 
-async def test_a_prefetch_size_counts_octets_and_lets_one_message_through(client: Client) -> None:
+async def test_prefetch_size_counts_octets_and_lets_one_message_through(client: Client) -> None:
     await client.declare("q")
     await client.call(1, BasicQos(prefetch_size=1000), BasicQosOk)
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
@@ -554,7 +556,7 @@ async def consume(client: Client, count: int) -> list[int]:
     return [one.tag for one in await client.deliveries(count)]
 
 
-async def test_an_ack_may_mean_all_up_to_a_tag_or_all(client: Client, broker: Broker) -> None:
+async def test_ack_may_mean_all_up_to_a_tag_or_all(client: Client, broker: Broker) -> None:
     tags = await consume(client, 6)
     await client.say(1, BasicAck(tags[4]), BasicAck(tags[2], multiple=True))
     await client.declare("q")
@@ -564,13 +566,13 @@ async def test_an_ack_may_mean_all_up_to_a_tag_or_all(client: Client, broker: Br
     assert (await broker.queue("q").statistics()).unsettled == 0
 
 
-async def test_a_tag_is_settled_once(client: Client) -> None:
+async def test_tag_is_settled_once(client: Client) -> None:
     tags = await consume(client, 2)
     await client.say(1, BasicAck(tags[0]), BasicAck(tags[0]))
     assert await client.channel_closed() == (406, f"PRECONDITION_FAILED - unknown delivery tag {tags[0]}")
 
 
-async def test_a_rejected_message_is_dropped_or_comes_again_marked(client: Client, broker: Broker) -> None:
+async def test_rejected_message_is_dropped_or_comes_again_marked(client: Client, broker: Broker) -> None:
     tags = await consume(client, 3)
     await client.say(1, BasicReject(tags[0], requeue=False), BasicReject(tags[1], requeue=True))
     (again,) = await client.deliveries(1)
@@ -623,7 +625,7 @@ async def test_flow_off_holds_deliveries_and_flow_on_lets_them_go(client: Client
     assert sorted(one.body for one in await client.deliveries(10)) == [b"x"] * 5 + [b"y"] * 5
 
 
-async def test_an_answer_to_nothing_does_no_harm(client: Client) -> None:
+async def test_answer_to_nothing_does_no_harm(client: Client) -> None:
     await client.say(1, ChannelFlowOk(active=True), BasicCancelOk("t"))
     await client.call(1, BasicQos(), BasicQosOk)
 
@@ -658,7 +660,7 @@ async def test_confirms_may_be_asked_for_twice_and_count_on(client: Client) -> N
     assert (await client.read(BasicAck)).delivery_tag == 2
 
 
-async def test_access_is_granted_to_whoever_still_asks(client: Client) -> None:
+async def test_access_is_granted_to_clients_that_still_ask(client: Client) -> None:
     assert await client.call(1, AccessRequest(), AccessRequestOk) == AccessRequestOk(1)
 
 

@@ -75,7 +75,9 @@ async def hears_nothing(home: Home) -> bool:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Method) else "",
 )
-async def test_what_is_to_be_kept_is_answered_when_it_is(tmp_path: Path, method: Method, reply: type[Method]) -> None:
+async def test_durable_declare_is_answered_when_it_is_on_disk(
+    tmp_path: Path, method: Method, reply: type[Method]
+) -> None:
     async with opened(tmp_path) as home:
         with frozen(home.broker):
             await home.client.say(1, method)
@@ -83,7 +85,7 @@ async def test_what_is_to_be_kept_is_answered_when_it_is(tmp_path: Path, method:
         await home.client.read(reply)
 
 
-async def test_a_commit_is_answered_when_it_is_kept(tmp_path: Path) -> None:
+async def test_commit_is_answered_when_it_is_on_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as home:
         await home.client.call(1, TxSelect(), TxSelectOk)
         home.client.publish(1, "", "q", b"1", b"2", properties=PERSISTENT)
@@ -94,7 +96,7 @@ async def test_a_commit_is_answered_when_it_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("immediate", [False, True])
-async def test_a_publish_is_confirmed_when_it_is_kept(tmp_path: Path, immediate: bool) -> None:
+async def test_publish_is_confirmed_when_it_is_on_disk(tmp_path: Path, immediate: bool) -> None:
     async with opened(tmp_path) as home:
         if immediate:  # somebody has to be there
             await home.client.call(1, BasicConsume("q", no_ack=False), BasicConsumeOk)
@@ -108,7 +110,7 @@ async def test_a_publish_is_confirmed_when_it_is_kept(tmp_path: Path, immediate:
         assert (await home.client.read(BasicAck, 9)).delivery_tag == 2
 
 
-async def test_a_close_does_not_wait_for_confirms_that_wait_for_the_disk(tmp_path: Path) -> None:
+async def test_close_does_not_wait_for_confirms_that_wait_for_the_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as home:
         with frozen(home.broker):
             home.client.publish(9, "", "q", b"x", properties=PERSISTENT)
@@ -120,7 +122,7 @@ async def test_a_close_does_not_wait_for_confirms_that_wait_for_the_disk(tmp_pat
 @pytest.mark.parametrize(
     ("queue", "properties"), [("fleeting", PERSISTENT), ("q", TRANSIENT)], ids=["fleeting queue", "transient message"]
 )
-async def test_what_is_not_to_be_kept_waits_for_no_disk(tmp_path: Path, queue: str, properties: bytes) -> None:
+async def test_transient_declare_waits_for_no_disk(tmp_path: Path, queue: str, properties: bytes) -> None:
     async with opened(tmp_path) as home:
         with frozen(home.broker):
             await home.publish(queue, b"x", properties=properties)
@@ -128,7 +130,7 @@ async def test_what_is_not_to_be_kept_waits_for_no_disk(tmp_path: Path, queue: s
             await home.client.call(1, QueueBind("fleeting", "e", "k"), QueueBindOk)
 
 
-async def test_an_answer_waits_for_what_it_says_and_not_for_what_others_do(tmp_path: Path) -> None:
+async def test_answer_waits_for_its_own_records_and_not_for_those_of_others(tmp_path: Path) -> None:
     async with opened(tmp_path) as home, trio.open_nursery() as others:
 
         async def declare(name: str) -> None:
@@ -144,7 +146,7 @@ async def test_an_answer_waits_for_what_it_says_and_not_for_what_others_do(tmp_p
         others.cancel_scope.cancel()
 
 
-async def test_an_answer_that_says_nothing_of_the_disk_does_not_wait_for_it(tmp_path: Path) -> None:
+async def test_answer_about_nothing_on_disk_does_not_wait_for_it(tmp_path: Path) -> None:
     async with opened(tmp_path) as home:
         with frozen(home.broker):
             async with trio.open_nursery() as others:

@@ -71,7 +71,7 @@ async def start(endpoint: AMQPEndpoint, login: Login, **wishes: object) -> Clien
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 7])
-async def test_a_mechanism_may_ask_any_number_of_times(counting: AMQPEndpoint, rounds: int) -> None:
+async def test_mechanism_may_ask_any_number_of_times(counting: AMQPEndpoint, rounds: int) -> None:
     client = await start(counting, Login("COUNTDOWN", b"%d" % rounds))
     for below in range(rounds, 0, -1):
         assert await client.expect(ChallengeReceived) == ChallengeReceived(b"what is below %d?" % below)
@@ -81,7 +81,7 @@ async def test_a_mechanism_may_ask_any_number_of_times(counting: AMQPEndpoint, r
     await client.open_channel()
 
 
-async def test_a_wrong_answer_in_a_later_step_is_refused_like_one_in_the_first(
+async def test_wrong_answer_in_a_later_step_is_refused_like_one_in_the_first(
     counting: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = await start(counting, Login("COUNTDOWN", b"2"))
@@ -104,7 +104,7 @@ async def test_only_the_mechanisms_that_there_are_are_offered(counting: AMQPEndp
     assert (await client.closed())[0] == 403
 
 
-async def test_a_client_that_waits_to_be_asked_for_plain_is_asked(endpoint: AMQPEndpoint) -> None:
+async def test_client_that_waits_to_be_asked_for_plain_is_asked(endpoint: AMQPEndpoint) -> None:
     client = await start(endpoint, Login("PLAIN", b""))
     assert await client.expect(ChallengeReceived) == ChallengeReceived(b"")
     client.engine.answer_challenge(b"\0guest\0guest")
@@ -113,7 +113,7 @@ async def test_a_client_that_waits_to_be_asked_for_plain_is_asked(endpoint: AMQP
 
 
 @pytest.mark.parametrize("answer", [b"\0guest\0wrong", b""])
-async def test_who_answers_wrongly_then_is_refused(endpoint: AMQPEndpoint, answer: bytes) -> None:
+async def test_client_that_answers_wrongly_then_is_refused(endpoint: AMQPEndpoint, answer: bytes) -> None:
     client = await start(endpoint, Login("PLAIN", b""))
     await client.expect(ChallengeReceived)
     client.engine.answer_challenge(answer)
@@ -121,7 +121,7 @@ async def test_who_answers_wrongly_then_is_refused(endpoint: AMQPEndpoint, answe
     assert (await client.closed())[0] == 403
 
 
-async def test_who_never_answers_has_ten_seconds_in_all(endpoint: AMQPEndpoint) -> None:
+async def test_client_that_never_answers_has_ten_seconds_in_all(endpoint: AMQPEndpoint) -> None:
     before = trio.current_time()
     client = await start(endpoint, Login("PLAIN", b""), client_properties={})
     await client.expect(ChallengeReceived)
@@ -130,7 +130,7 @@ async def test_who_never_answers_has_ten_seconds_in_all(endpoint: AMQPEndpoint) 
     assert 10 <= trio.current_time() - before < 18
 
 
-async def test_a_new_secret_is_noted_and_changes_nothing(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+async def test_new_secret_is_logged_and_changes_nothing(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "triomq.amqp"):
         await client.call(0, ConnectionUpdateSecret(b"hunter2", "expired"), ConnectionUpdateSecretOk)
     (renewed,) = [record for record in caplog.records if record.getMessage() == "secret renewed"]
@@ -180,7 +180,7 @@ async def test_secret_mechanisms_are_offered_before_plain_ones(endpoint: AMQPEnd
         ("local", False, True),
     ],
 )
-async def test_plain_may_be_kept_from_where_others_can_listen(
+async def test_plain_may_be_disallowed_where_others_can_listen(
     virtual_time: None, peer: str, allowed: bool, offered: bool
 ) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0, allow_plain_insecure=allowed)) as broker:

@@ -99,12 +99,12 @@ def test_every_method_that_a_client_may_send_has_a_row() -> None:
     assert sent_by_clients() == set(NEEDS)
 
 
-def test_a_method_without_a_row_cannot_have_a_handler() -> None:
+def test_method_without_a_row_cannot_have_a_handler() -> None:
     with pytest.raises(KeyError):
         guarded({ChannelOpen: lambda channel, method: None})
 
 
-def test_what_needs_something_has_a_handler_that_asks() -> None:
+def test_methods_that_need_rights_have_a_handler_that_asks() -> None:
     for method, handler in HANDLERS.items():
         asks = handler.__name__ == "guarded_handler"
         assert asks is callable(NEEDS[method]), method
@@ -171,7 +171,7 @@ async def test_without_rights_no_method_leads_anywhere(
 
 
 @pytest.mark.parametrize("tx", [False, True])
-async def test_what_is_refused_is_published_nowhere(broker: Broker, tx: bool) -> None:
+async def test_publish_that_is_refused_goes_nowhere(broker: Broker, tx: bool) -> None:
     client = await enter(broker, "part")
     if tx:
         await client.call(1, TxSelect(), TxSelectOk)
@@ -181,7 +181,7 @@ async def test_what_is_refused_is_published_nowhere(broker: Broker, tx: bool) ->
     assert (await broker.queue("q").statistics()).ready == 0
 
 
-async def test_a_route_that_is_known_is_no_way_around(broker: Broker) -> None:
+async def test_route_that_is_known_is_no_way_around(broker: Broker) -> None:
     client = await enter(broker, "part")
     client.publish(1, "p.e", "k", b"a", b"b")
     client.publish(1, "e", "k", b"c")
@@ -214,7 +214,7 @@ async def test_to_look_whether_something_exists_needs_no_right(broker: Broker) -
     await client.call(1, QueueDeclare("q", passive=True), QueueDeclareOk)
 
 
-async def test_a_queue_that_the_broker_names_is_named_before_it_is_asked_for(broker: Broker) -> None:
+async def test_queue_that_the_broker_names_is_named_before_it_is_asked_for(broker: Broker) -> None:
     client = await enter(broker, "null")
     await client.say(1, QueueDeclare(""))
     code, text = await client.channel_closed()
@@ -266,7 +266,7 @@ async def test_to_declare_again_what_exists_asks_for_its_own_name_alone(broker: 
     ],
     ids=str,
 )
-async def test_what_is_refused_to_everybody_is_refused_for_what_it_is(
+async def test_method_that_is_refused_to_all_is_refused_for_what_it_is(
     broker: Broker, who: str, method: Method, text: str
 ) -> None:
     client = await enter(broker, who)
@@ -299,7 +299,7 @@ async def test_reading_and_writing_are_apart(broker: Broker) -> None:
 # Virtual hosts
 
 
-async def test_without_an_entry_for_it_nobody_enters_a_virtual_host(broker: Broker) -> None:
+async def test_virtual_host_without_an_entry_lets_no_user_in(broker: Broker) -> None:
     client = dial(endpoint_of(broker), login=plain("none", "none"))
     await client.flush()
     events = [await client.next(), await client.next()]
@@ -312,7 +312,7 @@ async def test_without_an_entry_for_it_nobody_enters_a_virtual_host(broker: Brok
 # Looking into the broker
 
 
-async def test_who_may_watch_may_not_read_messages(broker: Broker) -> None:
+async def test_monitoring_user_may_not_read_messages(broker: Broker) -> None:
     client = await enter(broker, "watcher")
     await client.call(1, ControlRequest("queues", encode(ListQueues())), ControlResponse)
     await client.say(1, ControlRequest("browse", encode(BrowseQueue("q"))))

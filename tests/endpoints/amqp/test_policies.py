@@ -34,7 +34,7 @@ def test_every_setting_is_read_and_written() -> None:
     assert policy_definition(options) == WHOLE
 
 
-def test_what_is_about_nodes_and_disks_is_passed_over() -> None:
+def test_settings_about_nodes_and_disks_are_passed_over() -> None:
     assert read_policy("p", "", {"ha-mode": "all", "queue-mode": "lazy"}).options == PolicyOptions()
     assert policy_definition(PolicyOptions()) == {}
 
@@ -42,7 +42,7 @@ def test_what_is_about_nodes_and_disks_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"definition": {}}, "definition: found nothing; let it say one of alternate-exchange, "),
+        ({"definition": {}}, "definition: found nothing; set one of alternate-exchange, "),
         ({"definition": {"max-length": -9}}, "definition.max-length: found -9, expected a number from 0 to 9223372"),
         ({"definition": {"max-length": "a"}}, "definition.max-length: found 'a', expected a number"),
         ({"definition": {"max-length": True}}, "definition.max-length: found True, expected a number"),
@@ -58,7 +58,7 @@ def test_what_is_about_nodes_and_disks_is_passed_over() -> None:
         ({"apply_to": "sinks"}, "apply_to: found 'sinks', allowed are 'queues', 'exchanges', 'all'"),
     ],
 )
-def test_what_is_wrong_says_where(changes: dict[str, object], text: str) -> None:
+def test_mistake_is_shown_with_its_place(changes: dict[str, object], text: str) -> None:
     said: dict[str, object] = {"name": "p", "pattern": "a", "definition": {"max-length": 1}, **changes}
     with pytest.raises(ConfigError) as refused:
         read_policy(**said)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ async def ready(broker: Broker, name: str) -> int:
     return (await broker.queue(name).statistics()).ready
 
 
-async def test_an_immediate_message_reaches_a_consumer_that_has_room(client: Client, broker: Broker) -> None:
+async def test_immediate_message_reaches_a_consumer_that_has_room(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
     client.publish(1, "", "q", b"1", b"2", immediate=True)
@@ -45,7 +45,7 @@ async def test_an_immediate_message_reaches_a_consumer_that_has_room(client: Cli
     assert [one.body for one in await client.deliveries(2)] == [b"1", b"2"]
 
 
-async def test_an_immediate_message_that_no_consumer_takes_now_comes_back(client: Client, broker: Broker) -> None:
+async def test_immediate_message_that_no_consumer_takes_now_comes_back(client: Client, broker: Broker) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x", immediate=True)
     await client.flush()
@@ -53,7 +53,7 @@ async def test_an_immediate_message_that_no_consumer_takes_now_comes_back(client
     assert await ready(broker, "q") == 0
 
 
-async def test_a_full_window_is_no_consumer(client: Client, broker: Broker) -> None:
+async def test_full_window_is_no_consumer(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await client.call(1, BasicQos(prefetch_count=1), BasicQosOk)
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
@@ -69,7 +69,7 @@ async def test_a_full_window_is_no_consumer(client: Client, broker: Broker) -> N
     assert [one.body for one in await client.deliveries(1)] == [b"3"]
 
 
-async def test_an_immediate_message_does_not_pass_those_that_wait(client: Client, broker: Broker) -> None:
+async def test_immediate_message_does_not_pass_those_that_wait(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await client.call(1, BasicQos(prefetch_count=1), BasicQosOk)
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
@@ -92,7 +92,7 @@ async def test_only_the_queues_with_a_consumer_get_an_immediate_message(client: 
 
 
 @pytest.mark.parametrize("mandatory", [False, True])
-async def test_what_reaches_no_queue_is_the_business_of_mandatory(client: Client, mandatory: bool) -> None:
+async def test_message_that_reaches_no_queue_is_the_business_of_mandatory(client: Client, mandatory: bool) -> None:
     client.publish(1, "", "missing", b"x", immediate=True, mandatory=mandatory)
     await client.flush()
     if mandatory:
@@ -109,7 +109,7 @@ async def test_the_confirm_follows_the_return_of_an_immediate_message(client: Cl
     assert await client.read(BasicAck) == BasicAck(2, multiple=True)
 
 
-async def test_a_queue_that_is_being_restarted_has_no_consumer(client: Client, broker: Broker) -> None:
+async def test_queue_that_is_being_restarted_has_no_consumer(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await knock_out(broker, "q")
     client.publish(1, "", "q", b"x", immediate=True)
@@ -119,7 +119,7 @@ async def test_a_queue_that_is_being_restarted_has_no_consumer(client: Client, b
     assert await ready(broker, "q") == 0
 
 
-async def test_an_immediate_message_finds_the_consumer_of_another_connection(client: Client, connect: Connect) -> None:
+async def test_immediate_message_finds_the_consumer_of_another_connection(client: Client, connect: Connect) -> None:
     await client.declare("q")
     other = await connect()
     await other.open_channel(1)
@@ -130,7 +130,7 @@ async def test_an_immediate_message_finds_the_consumer_of_another_connection(cli
     await client.silence()
 
 
-async def test_heads_say_who_published_and_which_properties_are_worth_decoding(
+async def test_heads_tell_the_publisher_and_which_properties_are_worth_decoding(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     other = await connect()

@@ -17,7 +17,7 @@ def declared(kind: str | None, *, durable: bool = True, **arguments: object) -> 
     return queue_options("q", "/", named, durable=durable, exclusive=False, auto_delete=False)
 
 
-def test_a_queue_is_classic_unless_it_says_otherwise() -> None:
+def test_queue_is_classic_unless_declared_otherwise() -> None:
     assert declared("classic") == declared(None)
     assert not is_quorum(declared(None))
     assert is_quorum(declared("quorum"))
@@ -52,7 +52,7 @@ def test_the_limit_of_deliveries_is_one_of_quorum_queues() -> None:
     assert "x-delivery-limit" in QueueType.CLASSIC.refused
 
 
-def test_what_is_about_several_machines_is_checked_and_compared_and_changes_nothing() -> None:
+def test_arguments_about_several_machines_are_checked_and_compared_and_change_nothing() -> None:
     arguments = {
         "x-dead-letter-strategy": "at-least-once",
         "x-max-in-memory-bytes": 0,
@@ -74,7 +74,7 @@ def test_what_is_about_several_machines_is_checked_and_compared_and_changes_noth
         ("x-quorum-initial-group-size", "a", '"expected integer, got longstr"'),
     ],
 )
-def test_a_value_that_cannot_be_is_refused(argument: str, value: object, detail: str) -> None:
+def test_value_that_cannot_be_is_refused(argument: str, value: object, detail: str) -> None:
     with pytest.raises(PreconditionFailed) as refused:
         declared("quorum", **{argument: value})
     assert str(refused.value) == f"invalid arg '{argument}' {WHERE}: {detail}"
@@ -90,7 +90,7 @@ def test_a_value_that_cannot_be_is_refused(argument: str, value: object, detail:
         (False, True, False, "exclusive-owner"),
     ],
 )
-def test_a_quorum_queue_is_durable_and_shared(durable: bool, exclusive: bool, auto_delete: bool, unfit: str) -> None:
+def test_quorum_queue_is_durable_and_shared(durable: bool, exclusive: bool, auto_delete: bool, unfit: str) -> None:
     with pytest.raises(PreconditionFailed) as refused:
         queue_options(
             "q", "/", {"x-queue-type": "quorum"}, durable=durable, exclusive=exclusive, auto_delete=auto_delete
@@ -98,7 +98,7 @@ def test_a_quorum_queue_is_durable_and_shared(durable: bool, exclusive: bool, au
     assert str(refused.value) == f"invalid property '{unfit}' {WHERE}"
 
 
-def test_a_quorum_queue_has_its_name_from_its_client() -> None:
+def test_quorum_queue_has_its_name_from_its_client() -> None:
     check_named("q", {"x-queue-type": "quorum"})
     check_named("", {"x-queue-type": "classic"})
     with pytest.raises(PreconditionFailed, match="server-named queue for type rabbit_quorum_queue"):

@@ -43,13 +43,13 @@ from triomq.protocols.amqp import REPLY_NAMES
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Refused) else None,
 )
-def test_what_the_core_refuses_has_a_code_and_the_text_that_clients_match(
+def test_refusals_of_the_core_have_a_code_and_the_text_that_clients_match(
     refused: Refused, code: int, text: str
 ) -> None:
     assert reply_code_of(refused, "/v", "queue") == ReplyCode(code, text)
 
 
-def test_a_locked_queue_says_at_length_why() -> None:
+def test_locked_queue_is_refused_with_the_reason() -> None:
     answer = reply_code_of(QueueLocked("q"), "/v", "queue")
     assert answer.code == 405
     assert answer.text.startswith("cannot obtain exclusive access to locked queue 'q' in vhost '/v'. It could be")
@@ -134,7 +134,7 @@ def test_any_other_refusal_keeps_its_own_words(kind: type[Refused], code: int) -
     ],
     ids=lambda value: None if isinstance(value, str) else f"{value.option}",
 )
-def test_a_difference_is_named_as_the_client_wrote_it(refused: Inequivalent, text: str) -> None:
+def test_difference_is_named_as_the_client_wrote_it(refused: Inequivalent, text: str) -> None:
     assert reply_code_of(refused, "/", "exchange") == ReplyCode(406, f"inequivalent arg {text}")
 
 
@@ -142,7 +142,7 @@ def test_every_code_has_a_name() -> None:
     assert set(REPLY_NAMES) >= HARD_CODES
 
 
-def test_an_answer_of_the_endpoint_itself_carries_code_and_text() -> None:
+def test_answer_of_the_endpoint_itself_carries_code_and_text() -> None:
     error = AMQPRefusal(403, "no")
     assert error.answer == ReplyCode(403, "no")
     assert str(error) == "no"

@@ -58,7 +58,7 @@ async def test_the_name_ends_with_the_connection(client: Client, broker: Broker)
     assert not broker.directory.queues
 
 
-async def test_a_crash_behind_the_name_cancels_the_consumer(connect: Connect, broker: Broker) -> None:
+async def test_crash_behind_the_name_cancels_the_consumer(connect: Connect, broker: Broker) -> None:
     client = await connect()
     await client.open_channel(1)
     await listen(client)
@@ -81,7 +81,7 @@ async def test_runs_of_requests_are_all_rewritten(client: Client, broker: Broker
     assert found == [(name, str(number)) for number in range(5)]
 
 
-async def test_a_name_that_is_declared_last_can_be_left_out(client: Client) -> None:
+async def test_name_that_is_declared_last_can_be_left_out(client: Client) -> None:
     declared = await client.declare(REPLY_TO)
     assert declared.consumer_count == 1
     await client.call(1, BasicConsume("", no_ack=True), BasicConsumeOk)

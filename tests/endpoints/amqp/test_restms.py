@@ -88,7 +88,7 @@ def noted(log: pytest.LogCaptureFixture) -> str:
     return "\n".join(f"{record.getMessage()} {getattr(record, 'fields', '')}" for record in log.records)
 
 
-async def test_all_of_it_may_be_said_again(client: Client, connect: Connect, broker: Broker) -> None:
+async def test_all_of_it_may_be_declared_again(client: Client, connect: Connect, broker: Broker) -> None:
     await say(client, *EVERYTHING)
     before = resources(broker), broker.directory.version
     await say(client, *EVERYTHING)
@@ -98,7 +98,7 @@ async def test_all_of_it_may_be_said_again(client: Client, connect: Connect, bro
     assert (resources(broker), broker.directory.version) == before
 
 
-async def test_a_pipe_s_messages_are_settled_by_its_peer(client: Client, broker: Broker) -> None:
+async def test_pipe_s_messages_are_settled_by_its_peer(client: Client, broker: Broker) -> None:
     await client.call(1, BasicQos(prefetch_count=1), BasicQosOk)
     await say(client, *EVERYTHING)
     client.publish(1, "prices", "stock.a", b"1", b"2")
@@ -149,7 +149,7 @@ async def test_pipe_keeps_a_large_backlog_when_its_peer_comes_after_a_restart_an
         assert await home.drain("mine") == bodies
 
 
-async def test_a_pipe_whose_name_makes_no_tag_keeps_its_messages(client: Client, broker: Broker) -> None:
+async def test_pipe_whose_name_makes_no_tag_keeps_its_messages(client: Client, broker: Broker) -> None:
     name = "p" * 254
     await say(client, RestMSPipeCreate("pipe", name))
     await broker.publish("", name, b"1")
@@ -157,7 +157,7 @@ async def test_a_pipe_whose_name_makes_no_tag_keeps_its_messages(client: Client,
     assert broker.directory.queues[name].backlog.ready == 1
 
 
-async def test_a_pipe_takes_from_one_feed_that_is_a_queue(
+async def test_pipe_takes_from_one_feed_that_is_a_queue(
     client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     join, other = RestMSJoinCreate("mine", "work", "*"), RestMSJoinCreate("mine", "others", "*")
@@ -177,7 +177,7 @@ async def test_a_pipe_takes_from_one_feed_that_is_a_queue(
 
 
 @pytest.mark.parametrize("method", [RestMSPipeCreate("pipe", "ours"), RestMSJoinCreate("ours", "work", "*")], ids=str)
-async def test_a_queue_of_our_own_is_not_drained_for_a_peer(
+async def test_queue_of_our_own_is_not_drained_for_a_peer(
     client: Client, broker: Broker, method: Method, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -188,7 +188,7 @@ async def test_a_queue_of_our_own_is_not_drained_for_a_peer(
     assert "ours" in noted(caplog)
 
 
-async def test_what_a_peer_made_is_protected_from_all_others(
+async def test_resources_of_a_peer_are_protected_from_all_others(
     client: Client, connect: Connect, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     await say(client, *EVERYTHING)
@@ -212,7 +212,7 @@ async def test_what_a_peer_made_is_protected_from_all_others(
     assert noted(caplog).count("resource refused") == 3
 
 
-async def test_a_peer_comes_back_as_who_it_says_it_is(client: Client, broker: Broker) -> None:
+async def test_peer_comes_back_as_its_origin(client: Client, broker: Broker) -> None:
     first = await peer(broker, origin="there")
     await say(first, *EVERYTHING)
     assert broker.directory.queues["mine"].origin == "guest@there"
@@ -222,7 +222,7 @@ async def test_a_peer_comes_back_as_who_it_says_it_is(client: Client, broker: Br
     assert resources(broker) == (set(), set(), 0)
 
 
-async def test_what_is_here_already_is_not_deleted_by_a_peer(client: Client, broker: Broker) -> None:
+async def test_resources_that_were_here_before_are_not_deleted_by_a_peer(client: Client, broker: Broker) -> None:
     await broker.declare_sink("prices", "topic")
     await broker.declare_queue("mine")
     await say(client, *EVERYTHING, RestMSPipeDelete("mine"), RestMSFeedDelete("prices"))
@@ -241,7 +241,7 @@ async def test_pipe_of_a_name_that_a_client_has_declared_is_refused_and_so_are_i
     assert broker.directory.queues["mine"].backlog.ready == 1
 
 
-async def test_queue_of_a_name_that_a_peer_has_told_is_refused_and_an_exchange_of_its_type_is_not(
+async def test_queue_of_a_name_that_a_peer_has_declared_is_refused_and_an_exchange_of_its_type_is_not(
     client: Client, connect: Connect, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     await say(client, *EVERYTHING)
@@ -257,7 +257,7 @@ async def test_queue_of_a_name_that_a_peer_has_told_is_refused_and_an_exchange_o
         await broker.declare_queue("mine")
 
 
-async def test_what_it_made_outlives_its_connection(client: Client, broker: Broker) -> None:
+async def test_resources_of_a_peer_outlive_its_connection(client: Client, broker: Broker) -> None:
     await say(client, *EVERYTHING)
     await client.leave()
     await trio.testing.wait_all_tasks_blocked()
@@ -282,7 +282,7 @@ async def test_each_type_of_feed_is_a_kind_of_sink(client: Client, broker: Broke
 
 
 @pytest.mark.parametrize("kind", ["pipe", "fifo", ""])
-async def test_a_pipe_is_called_by_three_names(client: Client, broker: Broker, kind: str) -> None:
+async def test_pipe_is_called_by_three_names(client: Client, broker: Broker, kind: str) -> None:
     await say(client, RestMSPipeCreate(kind, "p"))
     assert "p" in broker.directory.queues
 
@@ -310,7 +310,7 @@ WRONG: list[Method] = [
 
 
 @pytest.mark.parametrize("method", WRONG, ids=str)
-async def test_what_cannot_be_is_noted_and_nobody_is_told(
+async def test_requests_that_cannot_be_done_are_logged_and_not_answered(
     client: Client, connect: Connect, broker: Broker, method: Method, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = await connect()
@@ -325,7 +325,7 @@ async def test_what_cannot_be_is_noted_and_nobody_is_told(
 
 
 @pytest.mark.parametrize("method", [*EVERYTHING, RestMSPipeDelete("there"), RestMSFeedDelete("there")], ids=str)
-async def test_who_may_nothing_makes_and_deletes_nothing(virtual_time: None, method: Method) -> None:
+async def test_user_without_rights_makes_and_deletes_nothing(virtual_time: None, method: Method) -> None:
     users = {"null": User(password="null", permissions={"default": Permission("^behind$", "", "")})}
     async with open_broker(AMQP(host="127.0.0.1", port=0), users=users) as broker:
         for name in ("mine", "there"):

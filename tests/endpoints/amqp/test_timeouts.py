@@ -47,7 +47,7 @@ async def next_event(client: Client) -> object:
     return client.events.popleft()
 
 
-async def test_who_settles_nothing_for_half_an_hour_loses_its_channel(client: Client, broker: Broker) -> None:
+async def test_client_that_settles_nothing_for_half_an_hour_loses_its_channel(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await client.open_channel(2)
     await client.call(2, BasicConsume("q"), BasicConsumeOk)
@@ -60,7 +60,7 @@ async def test_who_settles_nothing_for_half_an_hour_loses_its_channel(client: Cl
     assert (await client.got()).redelivered
 
 
-async def test_a_get_has_its_time_too(client: Client, broker: Broker) -> None:
+async def test_get_has_its_time_too(client: Client, broker: Broker) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"1")
     await client.say(1, BasicGet("q"))
@@ -68,7 +68,7 @@ async def test_a_get_has_its_time_too(client: Client, broker: Broker) -> None:
     await late(client, 1, HALF_AN_HOUR, limit=HALF_AN_HOUR)
 
 
-async def test_who_settles_in_time_goes_on(client: Client, broker: Broker) -> None:
+async def test_client_that_settles_in_time_goes_on(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
     previous = 0
@@ -118,7 +118,7 @@ async def test_the_oldest_delivery_counts_whatever_is_settled_after_it(client: C
     await late(client, 1, HALF_AN_HOUR / 11, limit=HALF_AN_HOUR)
 
 
-async def test_what_a_rollback_brings_back_is_as_old_as_it_is(client: Client, broker: Broker) -> None:
+async def test_delivery_whose_ack_is_rolled_back_is_as_old_as_it_is(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await client.call(1, TxSelect(), TxSelectOk)
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
@@ -132,7 +132,7 @@ async def test_what_a_rollback_brings_back_is_as_old_as_it_is(client: Client, br
 
 
 @pytest.mark.parametrize(("own", "limit"), [(20_000, 20.0), (4_000_000, 4000.0)])
-async def test_a_queue_may_have_a_limit_of_its_own(client: Client, broker: Broker, own: int, limit: float) -> None:
+async def test_queue_may_have_a_limit_of_its_own(client: Client, broker: Broker, own: int, limit: float) -> None:
     await client.declare("q", arguments={"x-consumer-timeout": own})
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
     client.publish(1, "", "q", b"1")
@@ -184,7 +184,7 @@ async def test_the_limit_is_configured(virtual_time: None, seconds: float) -> No
             await client.declare("q")
 
 
-async def test_a_queue_that_is_gone_leaves_the_general_limit(client: Client, broker: Broker) -> None:
+async def test_queue_that_is_gone_leaves_the_general_limit(client: Client, broker: Broker) -> None:
     await client.declare("q", arguments={"x-consumer-timeout": 4_000_000})
     client.publish(1, "", "q", b"1")
     await client.say(1, BasicGet("q"))

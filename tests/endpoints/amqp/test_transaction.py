@@ -68,7 +68,7 @@ async def counts(broker: Broker, *names: str) -> list[tuple[int, int]]:
 # Publishing
 
 
-async def test_what_is_published_reaches_its_queues_at_the_commit(tx: Client, broker: Broker) -> None:
+async def test_messages_reach_their_queues_at_the_commit(tx: Client, broker: Broker) -> None:
     tx.publish(1, "", "q1", b"1", b"2")
     tx.publish(1, "", "q2", b"3")
     await tx.declare("q1")
@@ -77,7 +77,7 @@ async def test_what_is_published_reaches_its_queues_at_the_commit(tx: Client, br
     assert await counts(broker, "q1", "q2") == [(2, 0), (1, 0)]
 
 
-async def test_what_is_rolled_back_never_was(tx: Client, broker: Broker) -> None:
+async def test_rollback_leaves_no_trace(tx: Client, broker: Broker) -> None:
     tx.publish(1, "", "q1", b"1")
     tx.publish(1, "", "missing", b"nobody wants it", mandatory=True)
     await rollback(tx)
@@ -104,7 +104,7 @@ async def test_no_such_exchange_closes_the_channel_at_once(tx: Client, broker: B
     assert await counts(broker, "q1") == [(0, 0)]
 
 
-async def test_what_nobody_wants_comes_back_before_commit_ok_and_not_before_the_commit(tx: Client) -> None:
+async def test_unroutable_messages_come_back_before_commit_ok_and_not_before_the_commit(tx: Client) -> None:
     tx.publish(1, "", "missing", b"1", b"2", mandatory=True)
     tx.publish(1, "", "missing", b"silently gone")
     await tx.flush()
@@ -116,7 +116,7 @@ async def test_what_nobody_wants_comes_back_before_commit_ok_and_not_before_the_
     await tx.read(TxCommitOk)
 
 
-async def test_a_queue_that_is_deleted_before_the_commit_is_left_out(tx: Client, broker: Broker) -> None:
+async def test_queue_that_is_deleted_before_the_commit_is_left_out(tx: Client, broker: Broker) -> None:
     tx.publish(1, "", "q1", b"x")
     tx.publish(1, "", "q2", b"y")
     await tx.call(1, QueueDelete("q1"), QueueDeleteOk)
@@ -124,7 +124,7 @@ async def test_a_queue_that_is_deleted_before_the_commit_is_left_out(tx: Client,
     assert await counts(broker, "q2") == [(1, 0)]
 
 
-async def test_a_mandatory_message_whose_queue_goes_before_the_commit_is_returned_at_the_commit(tx: Client) -> None:
+async def test_mandatory_message_whose_queue_goes_before_the_commit_is_returned_at_the_commit(tx: Client) -> None:
     for body, mandatory in ((b"x", True), (b"y", False)):
         tx.publish(1, "", "q1", body, mandatory=mandatory)
     tx.publish(1, "", "q2", b"z", mandatory=True)
@@ -150,7 +150,7 @@ async def test_immediate_messages_find_their_consumers_at_the_commit(tx: Client)
     assert [one.body for one in await tx.deliveries(1)] == [b"taken"]
 
 
-async def test_a_commit_of_a_long_transaction_is_not_cut(tx: Client, broker: Broker) -> None:
+async def test_commit_of_a_long_transaction_is_not_cut(tx: Client, broker: Broker) -> None:
     fan = await broker.declare_sink("fan", "fanout")
     for number in range(300):
         await fan.bind(await broker.declare_queue(f"fan{number}"))
@@ -172,7 +172,7 @@ async def take(tx: Client, count: int) -> list[int]:
     return [one.tag for one in await tx.deliveries(count)]
 
 
-async def test_what_is_settled_is_gone_at_the_commit(tx: Client, broker: Broker) -> None:
+async def test_settled_messages_are_gone_at_the_commit(tx: Client, broker: Broker) -> None:
     tags = await take(tx, 6)
     await tx.call(1, BasicCancel("t"), BasicCancelOk)
     await tx.say(
@@ -184,7 +184,7 @@ async def test_what_is_settled_is_gone_at_the_commit(tx: Client, broker: Broker)
     assert await counts(broker, "q1") == [(1, 2)]
 
 
-async def test_a_tag_is_settled_once_also_within_a_transaction(tx: Client, broker: Broker) -> None:
+async def test_tag_is_settled_once_also_within_a_transaction(tx: Client, broker: Broker) -> None:
     tags = await take(tx, 2)
     await tx.say(1, BasicAck(tags[0]), BasicAck(tags[0]))
     assert await tx.channel_closed() == (406, f"PRECONDITION_FAILED - unknown delivery tag {tags[0]}")
@@ -192,7 +192,7 @@ async def test_a_tag_is_settled_once_also_within_a_transaction(tx: Client, broke
 
 
 @pytest.mark.parametrize("multiple", [False, True], ids=["one by one", "multiple"])
-async def test_what_a_rollback_forgets_to_settle_is_out_still_and_can_be_settled(
+async def test_deliveries_whose_acks_are_rolled_back_can_be_settled_again(
     tx: Client, broker: Broker, multiple: bool
 ) -> None:
     tags = await take(tx, 5)
@@ -213,7 +213,7 @@ async def test_what_a_rollback_forgets_to_settle_is_out_still_and_can_be_settled
     assert await counts(broker, "q1") == [(0, 0)]
 
 
-async def test_a_window_has_room_again_at_the_commit_and_not_at_the_ack(tx: Client) -> None:
+async def test_window_has_room_again_at_the_commit_and_not_at_the_ack(tx: Client) -> None:
     await tx.call(1, BasicQos(prefetch_count=2), BasicQosOk)
     await tx.call(1, BasicConsume("q1"), BasicConsumeOk)
     tx.publish(1, "", "q1", b"1", b"2", b"3", b"4")
@@ -243,7 +243,7 @@ async def test_the_ack_and_the_answer_to_it_are_one(tx: Client, connect: Connect
     assert (await other.got()).redelivered
 
 
-async def test_a_channel_that_closes_rolls_back_and_puts_everything_back(tx: Client, broker: Broker) -> None:
+async def test_channel_that_closes_rolls_back_and_puts_everything_back(tx: Client, broker: Broker) -> None:
     tags = await take(tx, 3)
     tx.publish(1, "", "q2", b"x")
     await tx.say(1, BasicAck(tags[0]))
@@ -295,7 +295,7 @@ async def test_acks_for_a_queue_that_crashed_meanwhile_are_dropped_at_the_commit
 # What cannot be
 
 
-async def test_a_commit_that_a_full_queue_refuses_does_nothing_and_says_which(tx: Client, broker: Broker) -> None:
+async def test_commit_that_a_full_queue_refuses_does_nothing_and_names_which(tx: Client, broker: Broker) -> None:
     (tag,) = await take(tx, 1)
     await tx.declare("full", arguments=FULL)
     tx.publish(1, "", "q2", b"with the others or not at all")
@@ -306,14 +306,14 @@ async def test_a_commit_that_a_full_queue_refuses_does_nothing_and_says_which(tx
     assert await counts(broker, "q1", "q2", "full") == [(1, 0), (0, 0), (0, 0)]
 
 
-async def test_what_just_fits_is_committed(tx: Client, broker: Broker) -> None:
+async def test_transaction_that_just_fits_is_committed(tx: Client, broker: Broker) -> None:
     await tx.declare("full", arguments=FULL)
     tx.publish(1, "", "full", b"1", b"2")
     await commit(tx)
     assert await counts(broker, "full") == [(2, 0)]
 
 
-async def test_a_commit_waits_for_a_queue_that_is_being_restarted(tx: Client, broker: Broker) -> None:
+async def test_commit_waits_for_a_queue_that_is_being_restarted(tx: Client, broker: Broker) -> None:
     tx.publish(1, "", "q1", b"1")
     tx.publish(1, "", "q2", b"2")
     await tx.declare("q2")
@@ -328,7 +328,7 @@ async def test_a_commit_waits_for_a_queue_that_is_being_restarted(tx: Client, br
     assert await counts(broker, "q1", "q2") == [(1, 0), (1, 0)]
 
 
-async def test_a_commit_that_a_stopped_queue_cannot_take_does_nothing(tx: Client, broker: Broker) -> None:
+async def test_commit_that_a_stopped_queue_cannot_take_does_nothing(tx: Client, broker: Broker) -> None:
     tx.publish(1, "", "q1", b"1")
     tx.publish(1, "", "q2", b"2")
     await tx.declare("q2")
@@ -342,7 +342,7 @@ async def test_a_commit_that_a_stopped_queue_cannot_take_does_nothing(tx: Client
 
 
 @pytest.mark.parametrize("method", [TxCommit(), TxRollback()], ids=["commit", "rollback"])
-async def test_a_channel_without_transactions_has_none_to_end(client: Client, method: TxCommit | TxRollback) -> None:
+async def test_channel_without_transactions_has_none_to_end(client: Client, method: TxCommit | TxRollback) -> None:
     await client.say(1, method)
     assert await client.channel_closed() == (406, "PRECONDITION_FAILED - channel is not transactional")
 

@@ -68,7 +68,7 @@ async def test_the_right_to_publish_is_asked_for_before_the_body_comes(broker: B
     assert broker.context.unfinished.held < 300  # of a frame, whatever it is
 
 
-async def test_what_is_dropped_with_a_refused_channel_is_not_held(broker: Broker) -> None:
+async def test_messages_dropped_with_a_refused_channel_are_not_counted(broker: Broker) -> None:
     client = dial(endpoint_of(broker), login=plain("eve", "eve"))
     await client.connect()
     for _ in range(5):
@@ -118,7 +118,7 @@ async def test_small_messages_go_on_beside_large_ones_that_wait(
     assert await count(client) == 20
 
 
-async def test_who_brings_nothing_while_others_wait_is_closed_after_ten_seconds(
+async def test_connection_that_brings_nothing_while_others_wait_is_closed_after_ten_seconds(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -138,7 +138,7 @@ async def test_who_brings_nothing_while_others_wait_is_closed_after_ten_seconds(
     assert await count(client) == 1
 
 
-async def test_a_silent_one_alone_is_left_alone(client: Client) -> None:
+async def test_silent_one_alone_is_left_alone(client: Client) -> None:
     await client.declare("q")
     rest = await begin(client, 2 * MIB, MIB + 100)
     await trio.sleep(100)
@@ -160,7 +160,7 @@ async def test_the_heart_of_a_client_that_waits_is_not_missed(connect: Connect, 
     assert await count(first) == 2
 
 
-async def test_a_consumer_with_an_unfinished_message_is_read_though_older_publishers_wait_for_the_alarm(
+async def test_consumer_with_an_unfinished_message_is_read_though_older_publishers_wait_for_the_alarm(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     """Only its acks end the alarm, and they stand behind its own message, which will be refused by a nack."""
@@ -181,7 +181,7 @@ async def test_a_consumer_with_an_unfinished_message_is_read_though_older_publis
     assert await publisher.read(ConnectionUnblocked, 0)
 
 
-async def test_who_has_begun_a_publish_waits_for_the_alarm_with_what_it_has(
+async def test_connection_that_has_begun_a_publish_waits_for_the_alarm_with_what_it_has(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -236,7 +236,7 @@ async def test_messages_of_direct_connections_are_in_the_same_account(
     assert broker.context.unfinished.held == 0
 
 
-async def test_a_silent_direct_connection_is_ended_while_others_wait(
+async def test_silent_direct_connection_is_ended_while_others_wait(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -253,7 +253,7 @@ async def test_a_silent_direct_connection_is_ended_while_others_wait(
     assert await count(client) == 1
 
 
-async def test_a_connection_that_ends_gives_back_what_it_has_begun(
+async def test_connection_that_ends_gives_back_what_it_has_begun(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     await begin(client, 2 * MIB, 2 * MIB - 10)

@@ -60,7 +60,7 @@ def other(**changes: object) -> User:
 # Changes
 
 
-async def test_who_is_removed_is_told_goodbye_with_rabbitmqs_words(broker: Broker) -> None:
+async def test_user_that_is_removed_is_closed_with_rabbitmqs_words(broker: Broker) -> None:
     client, boss = await enter(broker), await enter(broker, "boss")
     broker.remove_user("ada")
     assert await client.closed() == (320, "CONNECTION_FORCED - user 'ada' was deleted")
@@ -68,20 +68,20 @@ async def test_who_is_removed_is_told_goodbye_with_rabbitmqs_words(broker: Broke
     assert (await refused(broker))[0] == 403
 
 
-async def test_who_gets_another_password_has_to_log_in_again(broker: Broker) -> None:
+async def test_user_that_gets_another_password_has_to_log_in_again(broker: Broker) -> None:
     client = await enter(broker)
     broker.put_user("ada", other(password="new"))
     assert await client.closed() == (320, "CONNECTION_FORCED - password of user 'ada' was changed")
     await enter(broker, "ada", "new")
 
 
-async def test_who_may_less_has_to_log_in_again(broker: Broker) -> None:
+async def test_user_that_may_less_has_to_log_in_again(broker: Broker) -> None:
     client = await enter(broker)
     broker.put_user("ada", other(permissions={"default": Permission(".*", ".*", "^mine")}))
     assert await client.closed() == (320, "CONNECTION_FORCED - permissions of user 'ada' were changed")
 
 
-async def test_who_may_more_goes_on_and_may_at_once(broker: Broker) -> None:
+async def test_user_that_may_more_goes_on_and_may_at_once(broker: Broker) -> None:
     broker.put_user("ada", other(permissions={"default": Permission("", "", "")}))
     client = await enter(broker)
     await client.say(1, QueueDeclare("q"))
@@ -94,7 +94,7 @@ async def test_who_may_more_goes_on_and_may_at_once(broker: Broker) -> None:
 # Expiry
 
 
-async def test_whose_time_is_over_is_told_goodbye_then(broker: Broker) -> None:
+async def test_user_whose_time_is_over_is_closed_then(broker: Broker) -> None:
     broker.put_user("ada", other(expires=_in(30)))
     client, boss = await enter(broker), await enter(broker, "boss")
     before = trio.current_time()
@@ -103,7 +103,7 @@ async def test_whose_time_is_over_is_told_goodbye_then(broker: Broker) -> None:
     await boss.declare("q")
 
 
-async def test_who_has_expired_does_not_log_in(broker: Broker) -> None:
+async def test_user_that_has_expired_does_not_log_in(broker: Broker) -> None:
     broker.put_user("ada", other(expires=_in(-1)))
     assert (await refused(broker))[0] == 403
 
@@ -125,7 +125,7 @@ async def test_without_expiry_any_new_secret_is_fine_as_with_rabbitmq(broker: Br
     await client.call(0, ConnectionUpdateSecret(b"whatever", "why not"), ConnectionUpdateSecretOk)
 
 
-async def test_a_new_secret_of_a_user_that_expires_must_be_right(
+async def test_new_secret_of_a_user_that_expires_must_be_right(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.put_user("ada", other(expires=_in(50)))
@@ -200,7 +200,7 @@ async def test_unlimited_is_a_choice_and_a_user_has_limits_by_default(broker: Br
     assert quotas.limit("nobody", "queues") == 0
 
 
-async def test_what_nobody_has_any_more_is_not_counted(broker: Broker) -> None:
+async def test_resources_that_are_gone_are_not_counted(broker: Broker) -> None:
     for _ in range(3):
         await (await enter(broker)).leave()
         await (await enter(broker)).hang_up()
@@ -212,7 +212,7 @@ async def test_what_nobody_has_any_more_is_not_counted(broker: Broker) -> None:
 # Failed log-ins
 
 
-async def test_who_fails_too_often_is_not_heard_for_a_while_and_that_is_said_once(
+async def test_user_that_fails_too_often_is_not_judged_for_a_while_and_that_is_logged_once(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(25):
@@ -225,7 +225,9 @@ async def test_who_fails_too_often_is_not_heard_for_a_while_and_that_is_said_onc
     await enter(broker)
 
 
-async def test_who_has_logged_in_from_there_is_let_in_while_a_neighbour_fails_all_the_time(broker: Broker) -> None:
+async def test_user_that_has_logged_in_from_there_is_let_in_while_a_neighbour_fails_all_the_time(
+    broker: Broker,
+) -> None:
     await (await enter(broker, "boss")).leave()
     for _ in range(14):
         for _ in range(3):
@@ -233,7 +235,7 @@ async def test_who_has_logged_in_from_there_is_let_in_while_a_neighbour_fails_al
         await (await enter(broker, "boss")).leave()
 
 
-async def test_who_is_refused_unheard_finds_it_in_the_log_once_a_minute(
+async def test_refusals_without_a_judgement_are_logged_once_a_minute(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(20):
@@ -247,7 +249,7 @@ async def test_who_is_refused_unheard_finds_it_in_the_log_once_a_minute(
 # Passwords that are worked out
 
 
-async def test_a_password_with_a_verifier_is_worked_out_by_a_thread(caplog: pytest.LogCaptureFixture) -> None:
+async def test_password_with_a_verifier_is_worked_out_by_a_thread(caplog: pytest.LogCaptureFixture) -> None:
     verifier = str(make_verifier(b"secret", iterations=LEAST_ITERATIONS))
     caplog.set_level(logging.DEBUG)
     async with open_broker(AMQP(host="127.0.0.1", port=0), users={"eve": User(verifiers=(verifier,))}) as broker:
@@ -257,7 +259,7 @@ async def test_a_password_with_a_verifier_is_worked_out_by_a_thread(caplog: pyte
         assert (await refused(broker, "nobody", "wrong"))[0] == 403
 
 
-async def test_who_is_removed_while_the_password_is_worked_out_is_refused() -> None:
+async def test_user_that_is_removed_while_the_password_is_worked_out_is_refused() -> None:
     verifier = str(make_verifier(b"secret", iterations=500_000))
     async with open_broker(AMQP(host="127.0.0.1", port=0), users={"eve": User(verifiers=(verifier,))}) as broker:
         client = dial(endpoint_of(broker), login=plain("eve", "secret"))
@@ -271,7 +273,7 @@ async def test_who_is_removed_while_the_password_is_worked_out_is_refused() -> N
         assert (await client.closed())[0] == 403
 
 
-async def test_who_leaves_meanwhile_is_no_trouble() -> None:
+async def test_user_that_leaves_meanwhile_is_no_trouble() -> None:
     verifier = str(make_verifier(b"secret", iterations=500_000))
     async with open_broker(AMQP(host="127.0.0.1", port=0), users={"eve": User(verifiers=(verifier,))}) as broker:
         hasty = [dial(endpoint_of(broker), login=plain("eve", "secret")) for _ in range(5)]

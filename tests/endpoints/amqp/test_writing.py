@@ -34,7 +34,7 @@ async def slow(endpoint: AMQPEndpoint) -> Client:
     return client
 
 
-async def test_a_client_that_does_not_read_its_replies_is_not_read_either(
+async def test_client_that_does_not_read_its_replies_is_not_read_either(
     slow: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     connection, body = only_connection(endpoint), b"x" * 60_000
@@ -54,7 +54,7 @@ async def test_a_client_that_does_not_read_its_replies_is_not_read_either(
     assert endpoint.children
 
 
-async def test_a_client_that_reads_its_replies_at_last_is_read_again(
+async def test_client_that_reads_its_replies_at_last_is_read_again(
     slow: Client, endpoint: AMQPEndpoint, nursery: trio.Nursery
 ) -> None:
     body, rounds = b"x" * 60_000, 40
@@ -74,7 +74,7 @@ async def test_a_client_that_reads_its_replies_at_last_is_read_again(
     assert not only_connection(endpoint).engine.reading_paused
 
 
-async def test_a_backlog_without_prefetch_is_written_in_pieces_with_the_loop_free_between(
+async def test_backlog_without_prefetch_is_written_in_pieces_with_the_loop_free_between(
     client: Client, broker: Broker, endpoint: AMQPEndpoint
 ) -> None:
     queue = await broker.declare_queue("q")
@@ -98,7 +98,7 @@ async def test_a_backlog_without_prefetch_is_written_in_pieces_with_the_loop_fre
     assert (await queue.statistics()).unsettled == 0
 
 
-async def test_a_backlog_for_a_client_that_does_not_read_stays_in_its_queue(slow: Client, broker: Broker) -> None:
+async def test_backlog_for_a_client_that_does_not_read_stays_in_its_queue(slow: Client, broker: Broker) -> None:
     queue = await broker.declare_queue("q")
     for _ in range(1000):
         broker.publish_nowait("", "q", b"x" * 4_000)
@@ -143,7 +143,7 @@ async def _hang_up(slow: Client) -> None:
 
 
 @pytest.mark.parametrize("give_up", [_close_channel, _hang_up], ids=["channel closes", "connection dies"])
-async def test_what_was_not_encoded_yet_comes_back_unmarked(
+async def test_deliveries_that_are_not_encoded_yet_come_back_unmarked(
     slow: Client, broker: Broker, endpoint: AMQPEndpoint, give_up: GiveUp
 ) -> None:
     await hold_back(slow, broker, endpoint)
@@ -157,7 +157,7 @@ async def test_what_was_not_encoded_yet_comes_back_unmarked(
     assert 0 < len(seen) <= 2 * WRITE_BYTES // 4_000
 
 
-async def test_what_was_not_encoded_when_its_consumer_is_cancelled_comes_back_unmarked(
+async def test_deliveries_that_are_not_encoded_when_their_consumer_is_cancelled_come_back_unmarked(
     slow: Client, broker: Broker, endpoint: AMQPEndpoint
 ) -> None:
     await hold_back(slow, broker, endpoint)
@@ -170,7 +170,7 @@ async def test_what_was_not_encoded_when_its_consumer_is_cancelled_comes_back_un
     assert found == dict.fromkeys(range(out, 200), False)
 
 
-async def test_a_connection_that_dies_gives_everything_back_in_order_and_marked(
+async def test_connection_that_dies_gives_everything_back_in_order_and_marked(
     client: Client, broker: Broker, endpoint: AMQPEndpoint
 ) -> None:
     await client.declare("q")
@@ -185,7 +185,7 @@ async def test_a_connection_that_dies_gives_everything_back_in_order_and_marked(
     assert not endpoint.children
 
 
-async def test_a_connection_that_crashes_gives_everything_back_and_hurts_nobody(
+async def test_connection_that_crashes_gives_everything_back_and_hurts_no_other(
     client: Client, connect: Connect, broker: Broker, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     await client.declare("mine", exclusive=True)
@@ -206,7 +206,7 @@ async def test_a_connection_that_crashes_gives_everything_back_and_hurts_nobody(
     await other.open_channel(2)
 
 
-async def test_a_poisoned_message_cannot_be_told_twice(
+async def test_poisoned_message_cannot_be_sent_twice(
     client: Client, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     (connection,) = endpoint.children.values()

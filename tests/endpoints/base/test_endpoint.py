@@ -188,7 +188,7 @@ async def test_client_of_a_user_that_is_gone_is_asked_to_go(endpoint: ShoutingEn
     assert await stays.receive_some() == b"ME"
 
 
-async def test_endpoint_listens_where_its_configuration_says_and_nowhere_when_it_has_stopped() -> None:
+async def test_endpoint_listens_where_it_is_configured_and_nowhere_when_it_has_stopped() -> None:
     async with open_broker() as broker:
         config = Shouting()
         ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.context), name=config.name))

@@ -22,7 +22,7 @@ class Listener:
         """Nothing is sent here."""
 
 
-async def test_nothing_is_read_until_the_last_gate_is_open(
+async def test_reading_waits_until_the_last_gate_is_open(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
@@ -49,7 +49,7 @@ async def test_nothing_is_read_until_the_last_gate_is_open(
 
 
 @pytest.mark.parametrize("gate", ["one", "two"])
-def test_a_gate_that_was_not_closed_opens_nothing(gate: str) -> None:
+def test_gate_that_was_not_closed_opens_nothing(gate: str) -> None:
     _, theirs = trio.testing.memory_stream_pair()
     engine = AMQPEngine("server", now=0.0)
     gates = ReadGates(StreamTransport(theirs, "memory"), engine)

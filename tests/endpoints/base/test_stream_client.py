@@ -43,7 +43,7 @@ async def test_the_end_is_logged_once_with_whose_connection_it_was(
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_who_does_not_close_its_side_is_waited_for_a_moment_and_no_longer(
+async def test_client_that_does_not_close_its_side_is_waited_for_a_moment_and_no_longer(
     wire: str, connect: Connect, client: Client, endpoint: AMQPEndpoint
 ) -> None:
     before = names(endpoint)

@@ -27,7 +27,7 @@ async def read_all(stream: trio.abc.Stream) -> bytes:
         return found
 
 
-async def test_a_direct_header_is_greeted(endpoint: AMQPEndpoint) -> None:
+async def test_direct_header_is_greeted(endpoint: AMQPEndpoint) -> None:
     stream = raw(endpoint)
     await stream.send_all(PROTOCOL_HEADER)
     assert bytes(await stream.receive_some(100)) == response(200, "DMP/0.1")
@@ -35,7 +35,7 @@ async def test_a_direct_header_is_greeted(endpoint: AMQPEndpoint) -> None:
     assert name == "direct-1"
 
 
-async def test_a_direct_header_may_come_octet_by_octet_and_the_lease_with_it(
+async def test_direct_header_may_come_octet_by_octet_and_the_lease_with_it(
     client: Client, endpoint: AMQPEndpoint
 ) -> None:
     lease = (await lease_sink(client, "")).encode()
@@ -47,7 +47,7 @@ async def test_a_direct_header_may_come_octet_by_octet_and_the_lease_with_it(
     assert found == response(200, "DMP/0.1") + response(200, 'Ready to write to ""')
 
 
-async def test_an_amqp_header_may_come_octet_by_octet(endpoint: AMQPEndpoint) -> None:
+async def test_amqp_header_may_come_octet_by_octet(endpoint: AMQPEndpoint) -> None:
     client = dial(endpoint)
     for octet in b"".join(client.engine.data_to_send()):
         await client.stream.send_all(bytes((octet,)))
@@ -71,7 +71,7 @@ async def test_any_other_header_is_answered_with_that_of_amqp(endpoint: AMQPEndp
 
 
 @pytest.mark.parametrize("begun", [b"", b"AMQP", PROTOCOL_HEADER[:7], AMQP_HEADER[:7]])
-async def test_who_never_says_all_of_a_header_is_told_what_we_speak(endpoint: AMQPEndpoint, begun: bytes) -> None:
+async def test_client_that_never_sends_all_of_a_header_gets_what_we_speak(endpoint: AMQPEndpoint, begun: bytes) -> None:
     stream = raw(endpoint)
     if begun:
         await stream.send_all(begun)
@@ -81,7 +81,9 @@ async def test_who_never_says_all_of_a_header_is_told_what_we_speak(endpoint: AM
 
 
 @pytest.mark.parametrize("begun", [b"", b"AMQP\x0a"])
-async def test_who_hangs_up_in_the_middle_of_a_header_is_forgotten(endpoint: AMQPEndpoint, begun: bytes) -> None:
+async def test_client_that_hangs_up_in_the_middle_of_a_header_is_forgotten(
+    endpoint: AMQPEndpoint, begun: bytes
+) -> None:
     stream = raw(endpoint)
     if begun:
         await stream.send_all(begun)
@@ -90,7 +92,7 @@ async def test_who_hangs_up_in_the_middle_of_a_header_is_forgotten(endpoint: AMQ
     assert not endpoint.ref.children
 
 
-async def test_a_listener_may_have_no_direct_connections(virtual_time: None) -> None:
+async def test_listener_may_have_no_direct_connections(virtual_time: None) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0, direct_connections=False)) as broker:
         assert await Direct(endpoint_of(broker), "lease", "sink").refused() == (
             540,
@@ -98,7 +100,7 @@ async def test_a_listener_may_have_no_direct_connections(virtual_time: None) -> 
         )
 
 
-async def test_a_lease_of_one_listener_is_nothing_to_another(client: Client, broker: Broker) -> None:
+async def test_lease_of_one_listener_is_nothing_to_another(client: Client, broker: Broker) -> None:
     lease = await lease_sink(client, "")
     await broker.listen(AMQP(host="127.0.0.1", port=0))
     (other,) = [ref.actor for ref in broker.endpoints.children.values() if client is not None][1:]

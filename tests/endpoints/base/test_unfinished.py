@@ -52,7 +52,7 @@ def holders(account: Unfinished) -> Callable[[int], list[Holder]]:
 Holders = Callable[[int], list[Holder]]
 
 
-async def test_nobody_waits_while_there_is_room(holders: Holders, account: Unfinished) -> None:
+async def test_connections_go_on_while_there_is_room(holders: Holders, account: Unfinished) -> None:
     for holder in holders(4):
         holder.has(512 * KIB)
         assert holder.reads
@@ -70,7 +70,7 @@ async def test_above_the_room_only_the_oldest_goes_on(holders: Holders) -> None:
     assert first.reads
 
 
-async def test_the_log_says_so_once_a_minute(
+async def test_log_has_a_line_once_a_minute(
     holders: Holders, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = holders(2)
@@ -93,7 +93,7 @@ async def test_the_next_goes_on_when_the_oldest_is_whole(holders: Holders) -> No
     assert [holder.reads for holder in (first, second, third)] == [True, True, False]
 
 
-async def test_a_message_that_follows_another_is_younger_than_all_that_wait(holders: Holders) -> None:
+async def test_message_that_follows_another_is_younger_than_all_that_wait(holders: Holders) -> None:
     first, second = holders(2)
     first.has(3 * MIB)
     second.has(2 * MIB)
@@ -127,7 +127,7 @@ async def test_as_many_go_on_as_there_is_room_for_one_read_of_each(holders: Hold
     assert all(other.reads for other in others)
 
 
-async def test_who_has_little_never_waits(holders: Holders) -> None:
+async def test_connection_that_has_little_never_waits(holders: Holders) -> None:
     first, second, small = holders(3)
     first.has(3 * MIB)
     second.has(1 * MIB)
@@ -138,7 +138,7 @@ async def test_who_has_little_never_waits(holders: Holders) -> None:
     assert not small.reads
 
 
-async def test_who_waits_and_drops_its_message_goes_on(holders: Holders) -> None:
+async def test_connection_that_waits_and_drops_its_message_goes_on(holders: Holders) -> None:
     first, second = holders(2)
     first.has(3 * MIB)
     second.has(1 * MIB)
@@ -146,7 +146,9 @@ async def test_who_waits_and_drops_its_message_goes_on(holders: Holders) -> None
     assert second.reads
 
 
-async def test_who_has_ended_waits_no_more_and_counts_no_more(holders: Holders, account: Unfinished) -> None:
+async def test_connection_that_has_ended_waits_no_more_and_counts_no_more(
+    holders: Holders, account: Unfinished
+) -> None:
     first, second, third = holders(3)
     first.has(3 * MIB)
     second.has(1 * MIB)
@@ -159,7 +161,9 @@ async def test_who_has_ended_waits_no_more_and_counts_no_more(holders: Holders, 
     assert account.held == 0
 
 
-async def test_who_is_not_read_for_another_reason_is_passed_over(holders: Holders, account: Unfinished) -> None:
+async def test_connection_that_is_not_read_for_another_reason_is_passed_over(
+    holders: Holders, account: Unfinished
+) -> None:
     """A publisher that waits for the memory alarm cannot go on, and a consumer behind it may be who ends the alarm."""
     publisher, consumer = holders(2)
     publisher.has(3 * MIB)
@@ -231,7 +235,7 @@ def test_the_largest_message_is_never_over_a_quarter_of_the_mark(mark: int, conf
     assert Unfinished(MemoryAlarm(mark)).largest(configured) == largest
 
 
-async def test_there_is_room_for_all_without_a_mark(holders: Holders) -> None:
+async def test_account_without_a_mark_has_room_for_all(holders: Holders) -> None:
     for account in (Unfinished(), Unfinished(MemoryAlarm(0))):
         holder = Holder(account)
         holder.has(1 << 40)

@@ -44,7 +44,7 @@ def test_each_timer_is_called_once_never_early_and_a_little_late(times: list[flo
     assert len(clock.wheel) == 0
 
 
-def test_a_timer_that_is_set_again_is_called_at_its_new_time_alone() -> None:
+def test_timer_that_is_set_again_is_called_at_its_new_time_alone() -> None:
     clock = Clock()
     clock.set("a", 1.0)
     clock.set("a", 2.0)
@@ -56,7 +56,7 @@ def test_a_timer_that_is_set_again_is_called_at_its_new_time_alone() -> None:
     assert clock.called == [("a", 2.0), ("b", 2.5)]
 
 
-def test_a_timer_that_is_removed_is_not_called_though_it_is_due_in_this_very_turn() -> None:
+def test_timer_that_is_removed_is_not_called_though_it_is_due_in_this_very_turn() -> None:
     clock = Clock()
     clock.wheel.set("a", 1.0, lambda now: clock.wheel.discard("b"))
     clock.wheel.set("b", 1.0, lambda now: clock.wheel.discard("a"))
@@ -65,7 +65,7 @@ def test_a_timer_that_is_removed_is_not_called_though_it_is_due_in_this_very_tur
     assert len(clock.wheel) == 0
 
 
-def test_a_timer_that_sets_itself_for_now_lets_time_go_on() -> None:
+def test_timer_that_sets_itself_for_now_lets_time_go_on() -> None:
     clock = Clock()
 
     def again(now: float) -> None:
@@ -77,7 +77,7 @@ def test_a_timer_that_sets_itself_for_now_lets_time_go_on() -> None:
     assert len(clock.called) == round(1.0 / SLOT) + 1
 
 
-def test_a_late_turn_calls_all_that_is_due() -> None:
+def test_late_turn_calls_all_that_is_due() -> None:
     clock = Clock()
     for key in range(5):
         clock.set(key, key)
@@ -87,7 +87,7 @@ def test_a_late_turn_calls_all_that_is_due() -> None:
     assert [key for key, _ in clock.called] == [0, 1, 2, 3]
 
 
-def test_who_waits_for_the_next_timer_is_told_when_it_comes_nearer() -> None:
+def test_callback_comes_when_the_next_timer_comes_nearer() -> None:
     clock = Clock()
     clock.set("a", 5.0)
     clock.set("b", 7.0)

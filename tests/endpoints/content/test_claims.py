@@ -5,7 +5,7 @@ import pytest
 from triomq.endpoints.content import InvalidProperties, check_expiration
 
 
-def test_an_expiration_is_a_number_of_milliseconds_from_zero() -> None:
+def test_expiration_is_a_number_of_milliseconds_from_zero() -> None:
     for expiration in (None, "0", "60000", "+1", "-0", "315360000000"):
         check_expiration(expiration)
     for expiration, reason in (

@@ -11,13 +11,13 @@ def framing_of(**properties: object) -> Framing:
     return Framing(7, 0, len(encoded), len(encoded), 1, int.from_bytes(encoded[:2], "big"))
 
 
-def test_a_head_says_where_everything_stands() -> None:
+def test_head_tells_where_everything_stands() -> None:
     framing = framing_of(content_type="a")
     found = head_of("e", "k", framing, publisher=3, persistent=True)
     assert found == Head(AMQP_CODEC, "e", "k", 0, 4, 4, 1, 7, framing.flags, 3, persistent=True)
 
 
 @pytest.mark.parametrize("properties", [{}, {"expiration": "1"}, {"priority": 1}, {"expiration": "1", "priority": 0}])
-def test_a_head_says_what_is_worth_decoding(properties: dict[str, object]) -> None:
+def test_head_tells_what_is_worth_decoding(properties: dict[str, object]) -> None:
     head = head_of("e", "k", framing_of(**properties))
     assert (head.has_expiration, head.has_priority) == ("expiration" in properties, "priority" in properties)

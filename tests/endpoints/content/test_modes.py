@@ -35,14 +35,12 @@ def persistent(properties: BasicProperties) -> bool:
 
 
 @given(PROPERTIES)
-def test_it_is_found_behind_whatever_stands_before_it(properties: BasicProperties) -> None:
+def test_delivery_mode_is_found_behind_all_other_properties(properties: BasicProperties) -> None:
     assert is_persistent(encode_properties(properties)) is persistent(properties)
 
 
 @given(PROPERTIES, st.lists(PROPERTIES, min_size=1, max_size=8), st.binary(max_size=4))
-def test_a_run_is_cut_where_the_mode_changes(
-    like: BasicProperties, others: list[BasicProperties], before: bytes
-) -> None:
+def test_run_is_cut_where_the_mode_changes(like: BasicProperties, others: list[BasicProperties], before: bytes) -> None:
     flags = flags_of(encode_properties(like))
     run = [each for each in [like, *others] if flags_of(encode_properties(each)) == flags]
     contents = [before + encode_properties(each) + b"body" for each in run]
@@ -52,7 +50,7 @@ def test_a_run_is_cut_where_the_mode_changes(
     assert all(first[0] is not second[0] for first, second in itertools.pairwise(parts))
 
 
-def test_a_run_that_is_alike_stays_the_very_list() -> None:
+def test_run_that_is_alike_stays_the_very_list() -> None:
     encoded = encode_properties(BasicProperties(delivery_mode=2, content_type="text/plain"))
     contents = [encoded + b"1", encoded + b"2"]
     [(mode, part)] = by_mode(Shape(flags_of(encoded), 0), contents)

@@ -42,12 +42,12 @@ properties = st.builds(
 
 
 @given(properties)
-def test_what_the_core_says_amqp_says_too(said: Properties) -> None:
+def test_properties_of_the_core_become_the_same_ones_of_amqp(said: Properties) -> None:
     assert from_amqp(to_amqp(said)) == said
 
 
 @given(properties)
-def test_what_comes_over_amqp_can_be_kept_in_the_cores_own_form(said: Properties) -> None:
+def test_properties_that_come_over_amqp_can_be_stored_in_the_cores_own_form(said: Properties) -> None:
     assert decode_core(encode_core(from_amqp(to_amqp(said)))) == said
 
 
@@ -87,7 +87,7 @@ def test_types_of_the_wire_become_plain_values() -> None:
     assert headers_of(encoded) == plain
 
 
-def test_a_moment_beyond_the_calendar_is_no_moment() -> None:
+def test_moment_beyond_the_calendar_is_no_moment() -> None:
     encoded = encode_properties(BasicProperties(timestamp=2**64 - 1, headers={"t": Timestamp(2**63)}))
     assert from_amqp(encoded) == Properties(persistent=False, timestamp=None, headers={"t": None})
 
@@ -107,12 +107,12 @@ def test_headers_nested_by_the_thousand_are_read_as_far_as_it_makes_sense() -> N
     ("text", "seconds"),
     [("60000", 60.0), ("0", 0.0), ("+1", 0.001), ("-0", 0.0), ("soon", None), ("-1", None), ("١", None)],
 )
-def test_an_expiration_is_read_as_milliseconds(text: str, seconds: float | None) -> None:
+def test_expiration_is_read_as_milliseconds(text: str, seconds: float | None) -> None:
     assert from_amqp(encode_properties(BasicProperties(expiration=text))).expiration == seconds
 
 
 @given(st.binary(max_size=60))
-def test_a_string_that_is_no_text_survives(octets: bytes) -> None:
+def test_string_that_is_no_text_survives(octets: bytes) -> None:
     text = octets.decode("utf-8", "surrogateescape")
     assert from_amqp(encode_properties(BasicProperties(message_id=text))).message_id == text
 
@@ -133,15 +133,15 @@ def test_a_string_that_is_no_text_survives(octets: bytes) -> None:
     ],
     ids=["long text", "priority", "negative priority", "moment", "never", "no number", "no text"],
 )
-def test_a_property_that_amqp_cannot_say_is_left_out(said: Properties) -> None:
+def test_property_that_amqp_cannot_encode_is_left_out(said: Properties) -> None:
     assert from_amqp(to_amqp(said)) == Properties()
 
 
-def test_an_expiration_that_is_past_is_over_at_once() -> None:
+def test_expiration_that_is_past_is_over_at_once() -> None:
     assert decode_properties(to_amqp(Properties(expiration=-5.0))).expiration == "0"
 
 
-def test_a_header_that_amqp_cannot_say_is_left_out_and_the_others_stay() -> None:
+def test_header_that_amqp_cannot_encode_is_left_out_and_the_others_stay() -> None:
     headers = {
         "large": 2**63,
         "x" * 256: 1,
@@ -155,7 +155,7 @@ def test_a_header_that_amqp_cannot_say_is_left_out_and_the_others_stay() -> None
     )
 
 
-def test_what_has_no_type_on_the_wire_becomes_text() -> None:
+def test_value_without_a_type_on_the_wire_becomes_text() -> None:
     assert from_amqp(to_amqp(Properties(headers={"set": complex(1, 2)}))).headers == {"set": "(1+2j)"}
 
 

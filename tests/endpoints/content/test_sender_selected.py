@@ -34,7 +34,7 @@ def test_headers_without_bcc_stay_even_if_there_are_none_left() -> None:
     assert decode_properties(copies.properties).headers == {}
 
 
-def test_a_key_that_is_no_utf8_is_read_as_a_routing_key_is() -> None:
+def test_key_that_is_no_utf8_is_read_as_a_routing_key_is() -> None:
     assert copies_of(encoded({"CC": [Typed("S", b"\xff"), b"\xff"]})).keys == ("\udcff",)
 
 
@@ -53,7 +53,7 @@ def test_a_key_that_is_no_utf8_is_read_as_a_routing_key_is() -> None:
         (b"a", "binary"),
     ],
 )
-def test_what_is_no_array_is_refused_by_its_type(value: object, name: str) -> None:
+def test_value_that_is_no_array_is_refused_by_its_type(value: object, name: str) -> None:
     with pytest.raises(InvalidProperties) as caught:
         copies_of(encoded({"CC": value}))  # type: ignore[dict-item]
     assert str(caught.value) == f'invalid message: {{unacceptable_type_in_header,"CC",{name}}}'

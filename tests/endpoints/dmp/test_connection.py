@@ -28,26 +28,26 @@ from triomq.protocols.dmp import NULL, PROTOCOL_HEADER, response
 
 
 @pytest.mark.parametrize("lease", ["unknown", "x" * 255, "F-000660C2435F46B4-auto.8"])
-async def test_an_unknown_lease_is_refused(endpoint: AMQPEndpoint, lease: str) -> None:
+async def test_unknown_lease_is_refused(endpoint: AMQPEndpoint, lease: str) -> None:
     assert await Direct(endpoint, lease, "sink").refused() == (
         402,
         "402 BAD-LEASE lease is not valid; ask for a new one",
     )
 
 
-async def test_an_empty_lease_is_a_syntax_error(endpoint: AMQPEndpoint) -> None:
+async def test_empty_lease_is_a_syntax_error(endpoint: AMQPEndpoint) -> None:
     code, _ = await Direct(endpoint, "", "sink").refused()
     assert code == 502
 
 
-async def test_a_lease_serves_once(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_lease_serves_once(client: Client, endpoint: AMQPEndpoint) -> None:
     lease = await lease_sink(client, "")
     await Direct(endpoint, lease, "sink").ready()
     code, _ = await Direct(endpoint, lease, "sink").refused()
     assert code == 402
 
 
-async def test_a_lease_expires(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_lease_expires(client: Client, endpoint: AMQPEndpoint) -> None:
     lease = await lease_sink(client, "")
     await trio.sleep(30)
     code, _ = await Direct(endpoint, lease, "sink").refused()
@@ -70,7 +70,7 @@ async def test_unused_lease_keeps_its_thirty_seconds_when_its_amqp_connection_en
     assert "mine" not in broker.directory.queues
 
 
-async def test_a_lease_that_never_comes_is_not_waited_for(endpoint: AMQPEndpoint) -> None:
+async def test_lease_that_never_comes_is_not_waited_for(endpoint: AMQPEndpoint) -> None:
     direct = Direct(endpoint, "", "sink")
     await direct.say(PROTOCOL_HEADER)
     direct.engine.data_to_send()
@@ -81,7 +81,7 @@ async def test_a_lease_that_never_comes_is_not_waited_for(endpoint: AMQPEndpoint
     assert 5 <= trio.current_time() - started <= 6
 
 
-async def test_a_lease_that_comes_in_drops_is_not_waited_for_either(endpoint: AMQPEndpoint) -> None:
+async def test_lease_that_comes_in_drops_is_not_waited_for_either(endpoint: AMQPEndpoint) -> None:
     direct = Direct(endpoint, "", "sink")
     await direct.say(PROTOCOL_HEADER + b"\xff")
     for _ in range(6):
@@ -93,7 +93,7 @@ async def test_a_lease_that_comes_in_drops_is_not_waited_for_either(endpoint: AM
     )
 
 
-async def test_what_has_gone_since_it_was_leased_is_not_found(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_resource_that_has_gone_since_it_was_leased_is_not_found(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("mine", exclusive=True)
     feed, sink = await lease_feed(client, "mine"), await lease_sink(client, "amq.topic")
     await client.call(1, QueueDelete("mine"), QueueDeleteOk)
@@ -102,9 +102,7 @@ async def test_what_has_gone_since_it_was_leased_is_not_found(client: Client, en
     await Direct(endpoint, sink, "sink").ready()
 
 
-async def test_a_sink_that_was_deleted_since_is_not_found(
-    client: Client, endpoint: AMQPEndpoint, broker: Broker
-) -> None:
+async def test_sink_that_was_deleted_since_is_not_found(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
     await broker.declare_sink("s", SinkKind.DIRECT)
     lease = await lease_sink(client, "s")
     await client.call(1, ExchangeDelete("s"), ExchangeDeleteOk)
@@ -127,7 +125,7 @@ async def test_of_two_leases_of_a_feed_the_first_one_used_has_it(client: Client,
 
 @pytest.mark.parametrize("order", [*itertools.permutations(["principal", "sink", "feed"])], ids=" ".join)
 @pytest.mark.parametrize("abruptly", [False, True], ids=["in order", "abruptly"])
-async def test_what_is_a_sessions_lives_until_the_last_of_its_connections_closes(
+async def test_resources_of_a_session_live_until_the_last_of_its_connections_closes(
     client: Client, endpoint: AMQPEndpoint, broker: Broker, order: tuple[str, ...], abruptly: bool
 ) -> None:
     await client.declare("mine", exclusive=True)
@@ -146,7 +144,7 @@ async def test_what_is_a_sessions_lives_until_the_last_of_its_connections_closes
     assert not endpoint.ref.children
 
 
-async def test_a_lease_outlives_the_connection_that_asked_as_long_as_another_one_is_there(
+async def test_lease_outlives_the_connection_that_asked_as_long_as_another_one_is_there(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("mine", exclusive=True)
@@ -179,7 +177,7 @@ async def test_unused_lease_keeps_what_is_its_sessions_alive_for_thirty_seconds_
     assert (await Direct(endpoint, lease, "feed").refused())[0] == 402
 
 
-async def test_a_consumer_passes_to_its_feed_when_its_own_connection_ends(
+async def test_consumer_passes_to_its_feed_when_its_own_connection_ends(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("mine", exclusive=True)
@@ -191,7 +189,7 @@ async def test_a_consumer_passes_to_its_feed_when_its_own_connection_ends(
     assert await feed.bodies(1) == [b"still"]
 
 
-async def test_a_consumer_that_comes_before_its_feed_passes_as_well(
+async def test_consumer_that_comes_before_its_feed_passes_as_well(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("mine", exclusive=True, auto_delete=True)
@@ -208,7 +206,7 @@ async def test_a_consumer_that_comes_before_its_feed_passes_as_well(
 # The end
 
 
-async def test_a_feed_ends_with_its_queue(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_feed_ends_with_its_queue(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("mine", exclusive=True)
     feed = await open_feed(endpoint, client, "mine")
     await client.call(1, QueueDelete("mine"), QueueDeleteOk)
@@ -230,7 +228,7 @@ async def test_why_a_feed_ends_is_in_the_log(
     ]
 
 
-async def test_a_feed_whose_consumer_has_passed_to_it_ends_when_the_queue_crashes(
+async def test_feed_whose_consumer_has_passed_to_it_ends_when_the_queue_crashes(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("mine", exclusive=True)
@@ -245,7 +243,7 @@ async def test_a_feed_whose_consumer_has_passed_to_it_ends_when_the_queue_crashe
     assert "mine" not in broker.directory.queues
 
 
-async def test_when_the_broker_ends_a_sink_is_told_and_a_feed_is_closed(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_end_of_the_broker_refuses_a_sink_and_closes_a_feed(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("mine", exclusive=True)
     sink, feed = await open_sink(endpoint, client, ""), await open_feed(endpoint, client, "mine")
     endpoint.ref.tell_nowait(StopListening())
@@ -256,7 +254,7 @@ async def test_when_the_broker_ends_a_sink_is_told_and_a_feed_is_closed(client: 
         await endpoint.wait_empty()
 
 
-async def test_a_fault_on_a_sink_is_said_and_hurts_nobody_else(
+async def test_fault_on_a_sink_is_logged_and_hurts_no_other(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -270,7 +268,7 @@ async def test_a_fault_on_a_sink_is_said_and_hurts_nobody_else(
     await client.declare("other")  # the principal connection does not mind
 
 
-async def test_a_sink_that_is_half_closed_has_all_its_messages_taken(
+async def test_sink_that_is_half_closed_has_all_its_messages_taken(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -282,7 +280,9 @@ async def test_a_sink_that_is_half_closed_has_all_its_messages_taken(
     assert broker.directory.queues["q"].backlog.ready == 2
 
 
-async def test_what_a_feeds_client_says_is_dropped(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
+async def test_bytes_that_a_feeds_client_sends_are_dropped(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
     await client.declare("mine", exclusive=True)
     feed = await open_feed(endpoint, client, "mine")
     await feed.say(b"\xff" * 100_000)
@@ -291,7 +291,7 @@ async def test_what_a_feeds_client_says_is_dropped(client: Client, endpoint: AMQ
     assert await feed.bodies(1) == [b"x"]
 
 
-async def test_a_quiet_feed_gets_null_messages(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_quiet_feed_gets_null_messages(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("mine", exclusive=True)
     feed = await open_feed(endpoint, client, "mine")
     before = feed.octets
@@ -299,7 +299,7 @@ async def test_a_quiet_feed_gets_null_messages(client: Client, endpoint: AMQPEnd
     assert 3 * len(NULL) <= feed.octets - before <= 4 * len(NULL)
 
 
-async def test_a_quiet_sink_is_left_alone(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
+async def test_quiet_sink_is_left_alone(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
     await client.declare("q")
     sink = await open_sink(endpoint, client, "")
     await sink.silence(150)
@@ -308,13 +308,13 @@ async def test_a_quiet_sink_is_left_alone(client: Client, endpoint: AMQPEndpoint
     assert broker.directory.queues["q"].backlog.ready == 1
 
 
-async def test_a_message_that_comes_in_drops_is_not_waited_for_for_ever(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_message_that_comes_in_drops_is_not_waited_for_for_ever(client: Client, endpoint: AMQPEndpoint) -> None:
     sink = await open_sink(endpoint, client, "")
     await sink.say(b"\0\0\x10\0")
     assert await sink.refused() == (503, "503 INVALID a message was begun and not finished in time")
 
 
-async def test_a_direct_connection_is_listed_with_the_others(
+async def test_direct_connection_is_listed_with_the_others(
     client: Client, connect: Connect, endpoint: AMQPEndpoint
 ) -> None:
     await client.declare("mine", exclusive=True)
@@ -325,7 +325,7 @@ async def test_a_direct_connection_is_listed_with_the_others(
     assert (found["direct-1"].user, found["direct-1"].consumers) == ("guest", 1)
 
 
-async def test_a_binding_that_changes_leads_the_next_messages_elsewhere(
+async def test_binding_that_changes_leads_the_next_messages_elsewhere(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")

@@ -46,7 +46,7 @@ async def settled() -> None:
 # From everywhere
 
 
-async def test_an_amqp_publish_reaches_a_feed_with_all_its_properties(client: Client, feed: Direct) -> None:
+async def test_amqp_publish_reaches_a_feed_with_all_its_properties(client: Client, feed: Direct) -> None:
     await consume(client)
     properties = encode_properties(EVERYTHING)
     client.publish(1, "", "q", b"1", b"", properties=properties)
@@ -59,7 +59,7 @@ async def test_an_amqp_publish_reaches_a_feed_with_all_its_properties(client: Cl
     ]
 
 
-async def test_a_message_of_the_program_reaches_a_feed_with_its_properties(
+async def test_message_of_the_program_reaches_a_feed_with_its_properties(
     client: Client, feed: Direct, broker: Broker
 ) -> None:
     await consume(client)
@@ -70,7 +70,7 @@ async def test_a_message_of_the_program_reaches_a_feed_with_its_properties(
 
 
 @pytest.mark.parametrize("options", [0, 2, 0xFF])
-async def test_a_direct_message_goes_on_as_it_came_but_for_its_options(
+async def test_direct_message_goes_on_as_it_came_but_for_its_options(
     client: Client, feed: Direct, endpoint: AMQPEndpoint, options: int
 ) -> None:
     await consume(client)
@@ -90,7 +90,7 @@ async def test_the_shortest_message_goes_on_as_well(client: Client, feed: Direct
     assert await feed.take(1) == [Taken(b"", "", "", b"\0\0")]
 
 
-async def test_a_fanout_reaches_feeds_and_amqp_consumers_alike(
+async def test_fanout_reaches_feeds_and_amqp_consumers_alike(
     client: Client, connect: Connect, feed: Direct, endpoint: AMQPEndpoint
 ) -> None:
     await consume(client)
@@ -109,7 +109,7 @@ async def test_a_fanout_reaches_feeds_and_amqp_consumers_alike(
 # When
 
 
-async def test_a_feed_begins_when_its_queue_is_consumed_with_the_backlog_in_order(
+async def test_feed_begins_when_its_queue_is_consumed_with_the_backlog_in_order(
     client: Client, feed: Direct, broker: Broker
 ) -> None:
     for number in range(5):
@@ -120,7 +120,7 @@ async def test_a_feed_begins_when_its_queue_is_consumed_with_the_backlog_in_orde
     assert await feed.bodies(6) == [b"%d" % number for number in range(6)]
 
 
-async def test_a_feed_that_comes_late_takes_over_where_amqp_was(
+async def test_feed_that_comes_late_takes_over_where_amqp_was(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q", exclusive=True, auto_delete=True)
@@ -135,7 +135,7 @@ async def test_a_feed_that_comes_late_takes_over_where_amqp_was(
     assert [found.body for found in await client.deliveries(1)] == [b"3"]
 
 
-async def test_what_was_delivered_over_amqp_is_still_to_be_settled_there(
+async def test_messages_delivered_over_amqp_are_still_to_be_settled_there(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q", exclusive=True)
@@ -151,7 +151,7 @@ async def test_what_was_delivered_over_amqp_is_still_to_be_settled_there(
     assert await feed.bodies(1) == [b"1"]
 
 
-async def test_what_a_feed_takes_is_accepted(client: Client, feed: Direct, broker: Broker) -> None:
+async def test_messages_that_a_feed_takes_are_accepted(client: Client, feed: Direct, broker: Broker) -> None:
     await consume(client)
     await broker.publish("", "q", b"x")
     await feed.bodies(1)
@@ -171,9 +171,7 @@ async def test_channel_flow_holds_a_feed(client: Client, feed: Direct, broker: B
     assert await feed.bodies(1) == [b"x"]
 
 
-async def test_a_feed_that_was_held_goes_on_when_nobody_is_left_to_let_it(
-    client: Client, feed: Direct, broker: Broker
-) -> None:
+async def test_feed_that_was_held_goes_on_when_its_client_is_gone(client: Client, feed: Direct, broker: Broker) -> None:
     await consume(client)
     await client.call(1, ChannelFlow(active=False), ChannelFlowOk)
     await broker.publish("", "q", b"x")
@@ -199,7 +197,7 @@ async def test_the_end_of_the_consumer_ends_the_flow_and_another_one_begins_it_a
     assert await feed.bodies(1) == [b"x"]
 
 
-async def test_a_feed_ends_when_cancelling_deletes_its_queue(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_feed_ends_when_cancelling_deletes_its_queue(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("q", exclusive=True, auto_delete=True)
     feed = await open_feed(endpoint, client, "q")
     await consume(client)
@@ -225,7 +223,7 @@ async def test_no_local_keeps_what_its_own_session_publishes_whichever_way(
     await feed.silence()
 
 
-async def test_when_its_queue_crashes_the_consumer_is_told_over_amqp_and_may_come_again(
+async def test_consumer_of_a_queue_that_crashes_gets_a_cancel_over_amqp_and_may_come_again(
     client: Client, feed: Direct, broker: Broker
 ) -> None:
     await consume(client)
@@ -245,7 +243,7 @@ async def slow_feed(client: Client, endpoint: AMQPEndpoint) -> Direct:
     return await Direct(endpoint, await lease_feed(client, "q"), "feed", lockstep=True).ready()
 
 
-async def test_who_does_not_read_holds_no_more_than_the_window_and_the_queue_keeps_the_rest(
+async def test_client_that_does_not_read_holds_no_more_than_the_window_and_the_queue_keeps_the_rest(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     feed = await slow_feed(client, endpoint)
@@ -257,7 +255,7 @@ async def test_who_does_not_read_holds_no_more_than_the_window_and_the_queue_kee
     assert [body[:3] for body in await feed.bodies(100)] == [b"%03d" % number for number in range(100)]
 
 
-async def test_who_does_not_read_holds_up_nobody_else(
+async def test_client_that_does_not_read_holds_up_no_other(
     client: Client, connect: Connect, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await slow_feed(client, endpoint)
@@ -276,7 +274,7 @@ async def test_who_does_not_read_holds_up_nobody_else(
     assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * WINDOW_BYTES // 50_000
 
 
-async def test_who_reads_nothing_for_long_is_cut_off_and_what_was_not_written_goes_on_over_amqp(
+async def test_client_that_reads_nothing_for_long_is_cut_off_and_what_was_not_written_goes_on_over_amqp(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await slow_feed(client, endpoint)
@@ -292,7 +290,9 @@ async def test_who_reads_nothing_for_long_is_cut_off_and_what_was_not_written_go
     assert len(found) > 70
 
 
-async def test_what_24_bits_cannot_say_is_a_dead_letter(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
+async def test_message_longer_than_24_bits_can_tell_is_a_dead_letter(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
     await client.declare("letters")
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"}
     await client.declare("q", exclusive=True, arguments=arguments)

@@ -33,7 +33,7 @@ async def anna(broker: Broker) -> Client:
 
 
 @pytest.mark.parametrize("target", ["sink", "feed"])
-async def test_a_right_that_was_lost_since_is_asked_for_again(broker: Broker, anna: Client, target: Target) -> None:
+async def test_right_that_was_lost_since_is_asked_for_again(broker: Broker, anna: Client, target: Target) -> None:
     await anna.declare("mine", exclusive=True)
     lease = await (lease_sink(anna, "amq.topic") if target == "sink" else lease_feed(anna, "mine"))
     broker.set_users({"anna": User(password="anna", permissions={"default": Permission(".*", "", "")})})
@@ -43,7 +43,7 @@ async def test_a_right_that_was_lost_since_is_asked_for_again(broker: Broker, an
 
 
 @pytest.mark.parametrize("target", ["sink", "feed"])
-async def test_a_right_that_is_lost_later_ends_the_connection(broker: Broker, anna: Client, target: Target) -> None:
+async def test_right_that_is_lost_later_ends_the_connection(broker: Broker, anna: Client, target: Target) -> None:
     await anna.declare("mine", exclusive=True)
     lease = await (lease_sink(anna, "amq.topic") if target == "sink" else lease_feed(anna, "mine"))
     direct = await Direct(endpoint_of(broker), lease, target).ready()
@@ -54,7 +54,7 @@ async def test_a_right_that_is_lost_later_ends_the_connection(broker: Broker, an
         await direct.ended()
 
 
-async def test_a_sink_that_has_become_internal_is_no_access(broker: Broker, anna: Client) -> None:
+async def test_sink_that_has_become_internal_is_no_access(broker: Broker, anna: Client) -> None:
     await broker.declare_sink("s", SinkKind.DIRECT)
     lease = await lease_sink(anna, "s")
     await anna.call(1, ExchangeDelete("s"), ExchangeDeleteOk)

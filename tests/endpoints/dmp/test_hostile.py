@@ -46,7 +46,7 @@ async def lease_for(client: Client) -> str:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_whatever_one_client_says_the_others_get_their_messages(
+async def test_hostile_client_does_not_keep_others_from_their_messages(
     client: Client, connect: Connect, endpoint: AMQPEndpoint, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     random, other = Random(seed), await connect()

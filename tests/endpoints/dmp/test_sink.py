@@ -88,7 +88,7 @@ async def test_messages_keep_their_order_and_their_bodies(client: Client, sink: 
     assert [found.body for found in await client.deliveries(300)] == bodies
 
 
-async def test_the_lease_says_which_sink_it_is_whatever_the_message_says(
+async def test_lease_names_the_sink_whatever_is_in_the_message(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -104,7 +104,7 @@ async def test_the_lease_says_which_sink_it_is_whatever_the_message_says(
     assert broker.directory.queues["q"].backlog.ready == 0
 
 
-async def test_a_headers_sink_looks_into_each_message(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
+async def test_headers_sink_looks_into_each_message(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
     await client.declare("q")
     arguments: dict[str, FieldValue] = {"x-match": "all", "colour": "red"}
     await client.call(1, QueueBind("q", "amq.headers", "", arguments=arguments), QueueBindOk)
@@ -153,7 +153,9 @@ async def test_further_keys_are_followed_and_bcc_is_taken_off(client: Client, si
     assert decode_properties(properties).headers == {"CC": ["r"]}
 
 
-async def test_who_asks_for_a_direct_reply_gets_it_on_the_channel_that_leased(client: Client, sink: Direct) -> None:
+async def test_client_that_asks_for_a_direct_reply_gets_it_on_the_channel_that_leased(
+    client: Client, sink: Direct
+) -> None:
     await client.call(1, BasicConsume("amq.rabbitmq.reply-to", "replies", no_ack=True), BasicConsumeOk)
     request = encode_properties(BasicProperties(reply_to="amq.rabbitmq.reply-to"))
     await sink.publish("q", b"question", properties=request)
@@ -177,7 +179,7 @@ REFUSED: dict[str, tuple[BasicProperties, int]] = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-async def test_what_amqp_would_refuse_is_refused_and_what_came_before_counts(
+async def test_message_that_amqp_would_refuse_is_refused_and_those_before_it_count(
     sink: Direct, broker: Broker, why: str
 ) -> None:
     properties, code = REFUSED[why]
@@ -187,7 +189,7 @@ async def test_what_amqp_would_refuse_is_refused_and_what_came_before_counts(
     assert broker.directory.queues["q"].backlog.ready == 1
 
 
-async def test_a_sink_that_is_deleted_ends_its_connections(
+async def test_sink_that_is_deleted_ends_its_connections(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await broker.declare_sink("s", SinkKind.FANOUT)
@@ -201,7 +203,7 @@ async def test_a_sink_that_is_deleted_ends_its_connections(
 # What comes back
 
 
-async def test_a_mandatory_message_without_a_queue_comes_back_on_the_channel_that_leased(
+async def test_mandatory_message_without_a_queue_comes_back_on_the_channel_that_leased(
     client: Client, sink: Direct
 ) -> None:
     properties = encode_properties(EVERYTHING)
@@ -218,7 +220,7 @@ async def test_a_mandatory_message_without_a_queue_comes_back_on_the_channel_tha
     assert (await got(client))[0] == b"there"
 
 
-async def test_an_immediate_message_without_a_consumer_comes_back(client: Client, sink: Direct) -> None:
+async def test_immediate_message_without_a_consumer_comes_back(client: Client, sink: Direct) -> None:
     await sink.publish("q", b"back", immediate=True)
     returned = await client.expect(Returned)
     assert (returned.method.reply_code, returned.method.reply_text) == (313, "NO_CONSUMERS")
@@ -228,9 +230,7 @@ async def test_an_immediate_message_without_a_consumer_comes_back(client: Client
     assert found.body == b"taken"
 
 
-async def test_an_immediate_message_without_a_queue_is_lost_unless_it_is_mandatory(
-    client: Client, sink: Direct
-) -> None:
+async def test_immediate_message_without_a_queue_is_lost_unless_it_is_mandatory(client: Client, sink: Direct) -> None:
     await sink.publish("missing", b"lost", immediate=True)
     await sink.publish("missing", b"back", immediate=True, mandatory=True)
     returned = await client.expect(Returned)
@@ -255,7 +255,7 @@ async def test_when_the_channel_has_gone_nothing_comes_back_and_the_sink_goes_on
     assert (await got(other))[0] == b"there"
 
 
-async def test_returns_that_nobody_reads_hold_the_sink_and_not_the_broker(
+async def test_returns_that_are_not_read_hold_the_sink_and_not_the_broker(
     endpoint: AMQPEndpoint, nursery: trio.Nursery
 ) -> None:
     ours, theirs = trio.testing.lockstep_stream_pair()
@@ -278,7 +278,7 @@ async def test_returns_that_nobody_reads_hold_the_sink_and_not_the_broker(
 # Memory
 
 
-async def test_a_sink_is_paused_while_memory_is_short(client: Client, sink: Direct, broker: Broker) -> None:
+async def test_sink_is_paused_while_memory_is_short(client: Client, sink: Direct, broker: Broker) -> None:
     memory = broker.directory.memory
     await sink.publish("q", bytes(1000))
     await settled()
@@ -293,7 +293,7 @@ async def test_a_sink_is_paused_while_memory_is_short(client: Client, sink: Dire
     assert broker.directory.queues["q"].backlog.ready == 3
 
 
-async def test_what_the_program_publishes_and_what_comes_directly_are_one_queue(
+async def test_messages_of_the_program_and_those_that_come_directly_are_one_queue(
     client: Client, sink: Direct, broker: Broker
 ) -> None:
     await sink.publish("q", b"1")

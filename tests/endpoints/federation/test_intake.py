@@ -1,4 +1,4 @@
-"""What a peer delivers, and what it hears of that: acks in time, and the end where it counts otherwise."""
+"""What a peer delivers, and how it is answered: acks in time, and the end where it counts otherwise."""
 
 from collections.abc import Iterable
 
@@ -21,15 +21,15 @@ PERSISTENT, TRANSIENT = b"\x10\x00\x02x", b"\x10\x00\x01x"
 
 
 class Wire:
-    """Where a connection to a peer would be: notes what it is told."""
+    """In place of a connection to a peer: records what is settled."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[int, list[int], list[int]]] = []
+        self.settled: list[tuple[int, list[int], list[int]]] = []
         self.ends: list[TriomqError] = []
         self.link = self
 
     def settle(self, *, up_to: int = 0, single: Iterable[int] = (), refused: Iterable[int] = ()) -> None:
-        self.said.append((up_to, list(single), list(refused)))
+        self.settled.append((up_to, list(single), list(refused)))
 
     def end(self, error: TriomqError) -> None:
         self.ends.append(error)
@@ -82,7 +82,7 @@ async def test_message_that_a_queue_has_is_acked(tag: str) -> None:
         taker.take(tag, 1, b"1", b"2")
         taker.take(tag, 3, b"3")
         assert ready(queue) == [b"1", b"2", b"3"]
-        assert taker.wire.said == [(2, [], []), (0, [3], [])]
+        assert taker.wire.settled == [(2, [], []), (0, [3], [])]
         assert taker.intake.received == 3
         (entry, *_) = queue.backlog.entries()
         assert (entry.message.head.exchange, entry.message.head.routing_key) == ("s", "k")
@@ -94,9 +94,9 @@ async def test_durable_message_is_acked_when_it_is_on_disk() -> None:
         queue, taker = harness.queue("q"), Taker(harness)
         taker.take("x:q", 1, PERSISTENT, PERSISTENT, TRANSIENT)
         assert len(ready(queue)) == 3
-        assert taker.wire.said == []
+        assert taker.wire.settled == []
         disk.work()
-        assert taker.wire.said == [(3, [], [])]
+        assert taker.wire.settled == [(3, [], [])]
 
 
 async def test_messages_wait_while_a_store_cannot_be_written() -> None:
@@ -111,7 +111,7 @@ async def test_messages_wait_while_a_store_cannot_be_written() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert len(ready(queue)) == 1
         disk.work()
-        assert taker.wire.said == [(0, [1], [])]
+        assert taker.wire.settled == [(0, [1], [])]
 
 
 @pytest.mark.parametrize("tag", ["x:unknown", "y:q", "q", "x:r", "x:alone"])
@@ -123,7 +123,7 @@ async def test_message_that_belongs_nowhere_is_refused(tag: str) -> None:
         taker.take(tag, 1, b"1")
         taker.take("x:q", 2, b"2")
         assert [ready(queue) for queue in queues] == [[b"2"], []]
-        assert taker.wire.said == [(0, [], [1]), (0, [2], [])]
+        assert taker.wire.settled == [(0, [], [1]), (0, [2], [])]
 
 
 async def test_message_that_a_queue_refuses_is_rejected() -> None:
@@ -131,7 +131,7 @@ async def test_message_that_a_queue_refuses_is_rejected() -> None:
         harness.queue("q", QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH))
         taker = Taker(harness)
         taker.take("x:q", 1, b"1", b"2")
-        assert taker.wire.said == [(0, [1], [2])]
+        assert taker.wire.settled == [(0, [1], [2])]
 
 
 async def test_message_under_way_to_a_queue_that_restarts_is_acked_when_it_is_there() -> None:
@@ -141,10 +141,10 @@ async def test_message_under_way_to_a_queue_that_restarts_is_acked_when_it_is_th
         harness.crash_nowait(queue)
         taker.take("x:q", 1, b"1")
         taker.take("x:r", 2, b"2")
-        assert taker.wire.said == [(0, [2], [])]
+        assert taker.wire.settled == [(0, [2], [])]
         await queue.ref.wait_running()
         assert ready(queue) == [b"1"]
-        assert taker.wire.said[1:] == [(0, [1], [])]
+        assert taker.wire.settled[1:] == [(0, [1], [])]
 
 
 async def test_while_memory_is_short_nothing_is_taken_and_then_all_in_order() -> None:
@@ -153,7 +153,7 @@ async def test_while_memory_is_short_nothing_is_taken_and_then_all_in_order() ->
         harness.directory.memory.on = True
         taker.take("x:q", 1, b"1")
         taker.take("x:q", 2, b"2")
-        assert (ready(queue), taker.wire.said) == ([], [])
+        assert (ready(queue), taker.wire.settled) == ([], [])
         harness.directory.memory.set_mark(0)
         await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()

@@ -1,4 +1,4 @@
-"""What a peer is told, in which order, and what it need not be told."""
+"""What is announced to a peer, in which order, and what need not be."""
 
 from collections.abc import Mapping
 
@@ -54,8 +54,8 @@ class Watcher(InPlaceActor):
             found += taken
         return found
 
-    def hear(self) -> bool:
-        """Let the peer hear all that it was told."""
+    def mark_reached(self) -> bool:
+        """Answer a mark behind all that was sent."""
         return self.outbox.mark_reached(self.outbox.mark())
 
 
@@ -150,7 +150,7 @@ async def test_resources_that_the_class_does_not_have_are_not_announced() -> Non
         assert watcher.take() == [FEED, RestMSPipeCreate("pipe", "long" * 63 + "e"), PIPE]
         harness.delete("long" * 63 + "e")
         watcher.take()
-        watcher.hear()
+        watcher.mark_reached()
         harness.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "k", arguments), harness.session))
         harness.delete("alone")
         assert watcher.take() == []
@@ -206,12 +206,12 @@ async def test_deletes_without_a_connection_are_sent_when_the_peer_is_back_joins
         watcher = Watcher(harness)
         watcher.begin()
         watcher.take()
-        watcher.hear()
+        watcher.mark_reached()
         watcher.outbox.end()
         delete(harness)
         watcher.begin()
         assert watcher.take() == [RestMSPipeCreate("pipe", "stays"), NO_JOIN, NO_PIPE, NO_FEED]
-        watcher.hear()
+        watcher.mark_reached()
         watcher.begin()
         assert watcher.take() == [RestMSPipeCreate("pipe", "stays")]
 
@@ -229,7 +229,7 @@ async def test_delete_that_may_not_have_arrived_is_sent_again() -> None:
         watcher.outbox.end()
         watcher.begin()
         assert watcher.take() == [NO_JOIN, NO_PIPE, NO_FEED]
-        watcher.hear()
+        watcher.mark_reached()
         watcher.begin()
         assert watcher.take() == []
 

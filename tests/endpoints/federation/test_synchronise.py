@@ -87,7 +87,7 @@ async def take(broker: Broker, queue: str, count: int = 1) -> list[bytes]:
     return found
 
 
-# What is told
+# What is announced
 
 
 async def test_resources_here_and_those_to_come_are_at_the_peer_too() -> None:
@@ -218,15 +218,15 @@ async def test_message_published_at_the_peer_comes_into_the_queue_here() -> None
         await declare(here)
         peer = await tell(here, there, "here", prefetch=2)
         await peer.wait_announced()
-        said = Properties(content_type="text/plain", headers={"k": "v"}, correlation_id="7", priority=3)
+        sent = Properties(content_type="text/plain", headers={"k": "v"}, correlation_id="7", priority=3)
         for number in range(10):
-            await there.publish("news", "a.b", str(number).encode(), said)
+            await there.publish("news", "a.b", str(number).encode(), sent)
         async with here.queue("mine").open_feed() as feed:
             for number in range(10):
                 with await anext(feed) as delivery:
                     assert delivery.body == str(number).encode()
                     assert (delivery.sink, delivery.key) == ("news", "a.b")
-                    assert delivery.properties == said
+                    assert delivery.properties == sent
         await until(lambda: not there.directory.queues["mine"].backlog.unsettled)
         assert peer.statistics().received == 10
 
@@ -260,7 +260,7 @@ async def test_no_other_queue_of_ours_gets_anything() -> None:
         await here.declare_queue("q")
         peer = await tell(here, there, "here")
         await peer.wait_announced()
-        # As a hostile peer would: it delivers from a pipe that nobody told it of.
+        # As a hostile peer would: it delivers from a pipe that was never announced to it.
         await there.declare_queue("private")
         queue = there.directory.queues["private"]
         queue.origin = "guest@here"
@@ -395,7 +395,7 @@ async def test_both_brokers_keep_each_other_s_resources_through_restarts() -> No
             await back.wait_announced()
             everything = names(here)[2]
             assert everything == names(there)[2] == {("news", "a.*", "here"), ("notes", "a.*", "there")}
-        assert names(here)[2] == everything  # though there is nobody
+        assert names(here)[2] == everything  # without a peer
         others = (Synchronise(url_of(here), origin="there", retry=0.01),)
         async with kept_open(port, others) as there:
             await until(lambda: peer.statistics().replays == 2)
@@ -437,7 +437,7 @@ async def test_pipe_that_crashed_at_the_peer_is_announced_again() -> None:
 
 
 def crash(queue: QueueState) -> None:
-    """Crash a queue, by a wake-up that nobody can have sent."""
+    """Crash a queue, by a wake-up that cannot come otherwise."""
     queue.ref.tell_nowait(Wake(None, None))  # type: ignore[arg-type]
 
 
@@ -487,7 +487,7 @@ class Ignorant(Unannounced, frozen=True, tag="ignorant"):
         return endpoint
 
 
-def noted(log: pytest.LogCaptureFixture, event: str) -> list[str]:
+def logged(log: pytest.LogCaptureFixture, event: str) -> list[str]:
     """Give the reasons of an event."""
     return [record.fields["reason"] for record in log.records if record.getMessage() == event]  # type: ignore[attr-defined]
 
@@ -496,7 +496,7 @@ async def test_peer_that_does_not_announce_the_class_is_sent_nothing(caplog: pyt
     async with open_broker() as here, open_broker(Unannounced(host="127.0.0.1", port=0), drain=0.1) as there:
         await declare(here)
         peer = await tell(here, there, "here")
-        await until(lambda: noted(caplog, "peer cannot be told of resources"))
+        await until(lambda: logged(caplog, "peer cannot be told of resources"))
         assert not peer.statistics().is_connected
         assert names(there) == ({}, {}, set())
 
@@ -516,8 +516,8 @@ async def test_two_brokers_of_one_origin_are_not_there_together(caplog: pytest.L
         first = await tell(here, there, "same")
         await first.wait_announced()
         second = await tell(other, there, "same")
-        await until(lambda: noted(caplog, "peer is away"))
-        reason = noted(caplog, "peer is away")[0]
+        await until(lambda: logged(caplog, "peer is away"))
+        reason = logged(caplog, "peer is away")[0]
         assert "origin 'same' of user 'guest' is here already, and is another broker; give each" in reason
         assert names(there)[1] == {"mine": "guest@same"}
         await first.aclose()
@@ -538,19 +538,19 @@ async def test_peer_that_does_not_know_the_class_closes_and_is_tried_again(caplo
         await declare(here)
         peer = await tell(here, there, "here", force=True, pipe_type="pipe")
         await until(lambda: peer.statistics().replays >= 3)
-        assert len({*noted(caplog, "peer is away")}) == 1
+        assert len({*logged(caplog, "peer is away")}) == 1
         assert names(there) == ({}, {}, set())
 
 
 async def test_peer_that_is_not_there_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with open_broker(HERE) as nobody:
-        port = nobody.listening[0].port
+    async with open_broker(HERE) as gone:
+        port = gone.listening[0].port
     async with open_broker() as here:
         peer = await here.synchronise(Synchronise(f"amqp://127.0.0.1:{port}", retry=0.001))
-        await until(lambda: noted(caplog, "peer is away"))
+        await until(lambda: logged(caplog, "peer is away"))
         assert not peer.statistics().is_connected
-    assert len(noted(caplog, "peer is away")) == 1
+    assert len(logged(caplog, "peer is away")) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
-"""A question: a title, and what is said to a broker to learn its answer."""
+"""A question: a title, and steps that make a broker answer it."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from .talk import BrokenOffError, Talk
+from .session import BrokenOffError, Session
 
 Lines = Iterator[str]
-Asking = Callable[[Talk], Lines]
+Asking = Callable[[Session], Lines]
 
 
 class Question(NamedTuple):
@@ -14,7 +14,7 @@ class Question(NamedTuple):
 
     Args:
         title: what is asked, with its group in front.
-        ask: says it, and yields what is heard.
+        ask: sends it, and yields the answers.
     """
 
     title: str
@@ -45,12 +45,12 @@ class Group:
 def answer(question: Question, url: str) -> list[str]:
     """Put a question to a broker; what goes wrong is an answer as well."""
     lines: list[str] = []
-    with Talk(url) as talk:
+    with Session(url) as session:
         try:
-            for line in question.ask(talk):
-                lines.append(talk.tidy(line))
+            for line in question.ask(session):
+                lines.append(session.tidy(line))
         except TimeoutError:
             lines.append("broken off: what must come does not come")
         except (BrokenOffError, AssertionError, OSError) as error:
-            lines.append(talk.tidy(f"broken off: {type(error).__name__}: {error}".splitlines()[0]))
+            lines.append(session.tidy(f"broken off: {type(error).__name__}: {error}".splitlines()[0]))
     return lines

@@ -52,7 +52,7 @@ from triomq.protocols.amqp import (
     plain,
 )
 
-from .wire import body, content, exchange, header, last, method, pair, running, said, sent
+from .wire import body, content, exchange, header, last, method, pair, running, sent, sent_methods
 
 
 def test_channel_opens() -> None:
@@ -61,7 +61,7 @@ def test_channel_opens() -> None:
     assert server.events() == [ChannelOpened(5, 1)]
     assert sent(server) == b""
     server.send_method(5, ChannelOpenOk())
-    assert said(server) == [(5, ChannelOpenOk())]
+    assert sent_methods(server) == [(5, ChannelOpenOk())]
 
 
 def test_methods_may_follow_open_before_it_is_answered() -> None:
@@ -89,7 +89,7 @@ def test_the_peer_closes_a_channel_and_is_answered_by_the_endpoint() -> None:
     assert server.events() == [Received(1, QueueDeclare("q")), ChannelClosed(1, 200, "bye", by_peer=True)]
     server.send_method(1, BasicGetEmpty())  # what was asked before is still answered
     server.send_method(1, ChannelCloseOk())
-    assert said(server) == [(1, BasicGetEmpty()), (1, ChannelCloseOk())]
+    assert sent_methods(server) == [(1, BasicGetEmpty()), (1, ChannelCloseOk())]
     with pytest.raises(LocalProtocolError, match="channel 1 is not open"):
         server.send_method(1, BasicGetEmpty())
 
@@ -100,7 +100,7 @@ def test_open_and_a_close_that_come_at_once_are_both_answered() -> None:
     assert [type(event) for event in server.events()] == [ChannelOpened, ChannelClosed]
     server.send_method(1, ChannelOpenOk())
     server.send_method(1, ChannelCloseOk())
-    assert said(server) == [(1, ChannelOpenOk()), (1, ChannelCloseOk())]
+    assert sent_methods(server) == [(1, ChannelOpenOk()), (1, ChannelCloseOk())]
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "answered in between"])
@@ -115,7 +115,7 @@ def test_channel_may_be_opened_again_before_its_close_is_answered(*, at_once: bo
         BasicQos(),
     ]
     octets = [method(1, word) for word in words]
-    heard = []
+    methods = []
     for piece in [b"".join(octets)] if at_once else octets:
         server.receive_data(piece)
         for event in server.events():
@@ -125,9 +125,9 @@ def test_channel_may_be_opened_again_before_its_close_is_answered(*, at_once: bo
                 server.send_method(1, ChannelCloseOk())
             else:
                 server.send_method(1, BasicQosOk())
-        heard += said(server)
+        methods += sent_methods(server)
     answers = [ChannelOpenOk(), ChannelCloseOk(), ChannelOpenOk(), ChannelCloseOk(), ChannelOpenOk(), BasicQosOk()]
-    assert heard == [(1, answer) for answer in answers]
+    assert methods == [(1, answer) for answer in answers]
 
 
 def test_methods_may_not_follow_the_peer_s_close() -> None:
@@ -140,7 +140,7 @@ def test_after_our_close_everything_is_dropped_until_close_ok() -> None:
     server = running(channels=(1, 2))
     server.close_channel(1, 404, "no exchange 'e' in vhost '/'", 60, 40)
     text = "NOT_FOUND - no exchange 'e' in vhost '/'"
-    assert said(server) == [(1, ChannelClose(404, text, 60, 40))]
+    assert sent_methods(server) == [(1, ChannelClose(404, text, 60, 40))]
     server.receive_data(
         content(1, BasicPublish("e"), b"xyz") * 100
         + body(1, b"even this")
@@ -158,7 +158,7 @@ def test_closes_of_a_channel_that_cross_are_both_answered() -> None:
     server = running()
     server.close_channel(1, 406, "no")
     server.receive_data(method(1, ChannelClose(200, "bye")))
-    assert said(server) == [(1, ChannelClose(406, "PRECONDITION_FAILED - no")), (1, ChannelCloseOk())]
+    assert sent_methods(server) == [(1, ChannelClose(406, "PRECONDITION_FAILED - no")), (1, ChannelCloseOk())]
     assert server.events() == []
     server.receive_data(method(1, ChannelCloseOk()))
     assert server.events() == [ChannelClosed(1, 406, "PRECONDITION_FAILED - no", by_peer=False)]
@@ -183,11 +183,11 @@ def test_refusal_of_what_came_before_the_client_s_close_goes_before_its_answer()
     server.receive_data(method(1, ChannelClose(200, "")))
     server.close_channel(1, 404, "late")
     server.send_method(1, ChannelCloseOk())
-    assert said(server) == [REFUSED, (1, ChannelCloseOk())]
+    assert sent_methods(server) == [REFUSED, (1, ChannelCloseOk())]
     server.events()
     server.receive_data(method(1, QueueDeclare("dropped")) + method(1, ChannelClose(200, "again")))
     assert server.events() == []
-    assert said(server) == [(1, ChannelCloseOk())]
+    assert sent_methods(server) == [(1, ChannelCloseOk())]
     server.receive_data(method(1, ChannelCloseOk()))
     assert server.events() == [ChannelClosed(1, 404, "NOT_FOUND - late", by_peer=False)]
     server.receive_data(method(1, ChannelOpen()))
@@ -200,7 +200,7 @@ def test_client_has_nothing_to_say_after_the_server_s_close_but_its_answer() -> 
     client.receive_data(sent(server))
     client.close_channel(1, 200, "too late")
     client.send_method(1, ChannelCloseOk())
-    assert said(client) == [(1, ChannelCloseOk())]
+    assert sent_methods(client) == [(1, ChannelCloseOk())]
 
 
 @pytest.mark.parametrize("cut", range(1, 5))
@@ -208,7 +208,7 @@ def test_refused_channel_may_be_opened_again_whenever_its_close_is_answered(cut:
     """The server is given ``cut`` words at first; the client answers the refusal last of all."""
     server = running()
     words = [QueueDeclare("refused"), ChannelClose(200, ""), ChannelOpen(), QueueDeclare("good"), ChannelCloseOk()]
-    octets, heard = [method(1, word) for word in words], []
+    octets, methods = [method(1, word) for word in words], []
     for piece in (b"".join(octets[:cut]), b"".join(octets[cut:])):
         server.receive_data(piece)
         for event in server.events():
@@ -221,9 +221,9 @@ def test_refused_channel_may_be_opened_again_whenever_its_close_is_answered(cut:
             else:
                 assert event == Received(1, QueueDeclare("good"))
                 server.send_method(1, QueueDeclareOk("good"))
-        heard += said(server)
+        methods += sent_methods(server)
     answers = [ChannelCloseOk(), ChannelOpenOk(), QueueDeclareOk("good")]
-    assert heard == [REFUSED, *((1, answer) for answer in answers)]
+    assert methods == [REFUSED, *((1, answer) for answer in answers)]
     server.receive_data(method(1, ChannelClose(200, "")))
     assert last(server, ChannelClosed).by_peer
     server.send_method(1, ChannelCloseOk())
@@ -266,7 +266,7 @@ def test_body_above_the_limit_closes_its_channel_before_any_of_it_is_stored() ->
     server.receive_data(method(1, BasicPublish()) + header(1, 101))
     text = "CONTENT_TOO_LARGE - message size 101 is larger than configured max size 100"
     assert server.events() == [ChannelFailed(1, 311, text, 60, 40)]
-    assert said(server) == [(1, ChannelClose(311, text, 60, 40))]
+    assert sent_methods(server) == [(1, ChannelClose(311, text, 60, 40))]
     server.receive_data(body(1, bytes(101)) + content(2, BasicPublish(), bytes(100)))
     (run,) = server.events()
     assert isinstance(run, PublishRun)
@@ -290,7 +290,7 @@ def test_commands_on_a_channel_that_failed_and_is_gone_are_dropped() -> None:
     server.receive_data(method(1, ChannelOpen()))
     server.send_method(1, ChannelOpenOk())
     server.send_method(1, QueueDeclareOk("q"))
-    assert len(said(server)) == 2
+    assert len(sent_methods(server)) == 2
 
 
 def test_channel_that_fails_and_is_opened_again_at_once_may_be_answered_twice() -> None:
@@ -302,7 +302,7 @@ def test_channel_that_fails_and_is_opened_again_at_once_may_be_answered_twice() 
     sent(server)
     for _ in opened:
         server.send_method(1, ChannelOpenOk())
-    assert said(server) == [(1, ChannelOpenOk())]
+    assert sent_methods(server) == [(1, ChannelOpenOk())]
 
 
 def test_unfinished_contents_are_bounded_over_all_channels() -> None:

@@ -64,7 +64,7 @@ _THEIRS = {
     "longlong": st.integers(0, 2**63 - 1),
     "long": st.integers(0, 2**31 - 1),
 }
-# They warn whoever uses a deprecated method.
+# They warn of a deprecated method.
 _THEIR_CLASSES = {
     (kind.index >> 16, kind.index & 0xFFFF): kind
     for kind in pamqp.commands.INDEX_MAPPING.values()

@@ -58,8 +58,8 @@ from .wire import (
     method,
     pair,
     running,
-    said,
     sent,
+    sent_methods,
 )
 
 TEXT = encode_properties(BasicProperties(content_type="text/plain", message_id="1234"))
@@ -92,15 +92,15 @@ def client_stream(words: list[int], *, closing: bool = True) -> bytes:
 
 
 def feed(engine: AMQPEngine, pieces: list[bytes]) -> tuple[list[object], bytes]:
-    """Feed pieces, letting everybody in; give all that the engine told, flattened, and all that it said."""
-    told: list[Event] = []
-    said: list[bytes] = []
+    """Feed pieces, accepting logins; return all events, flattened, and all octets sent."""
+    events: list[Event] = []
+    octets: list[bytes] = []
     for piece in pieces:
         if piece:
             engine.receive_data(piece)
-            told += admit(engine)
-            said.append(sent(engine))
-    return flatten(told), b"".join(said)
+            events += admit(engine)
+            octets.append(sent(engine))
+    return flatten(events), b"".join(octets)
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -158,8 +158,8 @@ def mutated(data: bytes, changes: list[tuple[int, str, bytes]]) -> bytes:
 
 def ends_well(engine: AMQPEngine, pieces: list[bytes]) -> list[object]:
     """Feed anything; whatever it is, there are events and at most one end."""
-    told, _ = feed(engine, pieces)
-    ends = [event for event in told if isinstance(event, Failed | Closed)]
+    events, _ = feed(engine, pieces)
+    ends = [event for event in events if isinstance(event, Failed | Closed)]
     assert len([event for event in ends if isinstance(event, Failed)]) <= 1
     assert len(ends) <= 2
     engine.receive_data(b"")
@@ -167,7 +167,7 @@ def ends_well(engine: AMQPEngine, pieces: list[bytes]) -> list[object]:
     engine.handle_timer(1e9)
     assert engine.outbox.finished
     assert engine.next_timer() is None
-    return told
+    return events
 
 
 @given(data=st.binary(max_size=200), places=places)
@@ -258,8 +258,8 @@ def test_both_sides_close_a_channel_and_the_connection() -> None:
     server.send_method(1, ChannelCloseOk())
     assert exchange(client, server)[0] == [ChannelClosed(1, 200, "done", by_peer=False)]
     client.close(200, "bye")
-    told = exchange(client, server)
-    assert told == ([Closed(200, "bye", by_peer=False)], [Closed(200, "bye", by_peer=True)])
+    events = exchange(client, server)
+    assert events == ([Closed(200, "bye", by_peer=False)], [Closed(200, "bye", by_peer=True)])
     assert client.outbox.finished
     assert server.outbox.finished
 
@@ -271,7 +271,7 @@ def test_requests_before_a_client_s_close_are_answered_before_it() -> None:
     assert not server.outbox.finished
     server.send_method(1, QueueDeclareOk("q"))
     server.send_method(0, ConnectionCloseOk())
-    assert said(server) == [(1, QueueDeclareOk("q")), (0, ConnectionCloseOk()), (0, ConnectionCloseOk())]
+    assert sent_methods(server) == [(1, QueueDeclareOk("q")), (0, ConnectionCloseOk()), (0, ConnectionCloseOk())]
     assert server.outbox.finished
 
 
@@ -281,7 +281,7 @@ def test_refusal_that_closes_the_connection_crosses_the_client_s_close() -> None
     server.close(503, "unknown exchange type 'nope'", 40, 10)
     server.send_method(0, ConnectionCloseOk())
     close = ConnectionClose(503, "COMMAND_INVALID - unknown exchange type 'nope'", 40, 10)
-    assert said(server) == [(0, close), (0, ConnectionCloseOk())]
+    assert sent_methods(server) == [(0, close), (0, ConnectionCloseOk())]
     server.receive_data(method(0, ConnectionCloseOk()))
     assert last(server, Closed) == Closed(503, close.reply_text, by_peer=False)
     assert server.outbox.finished
@@ -294,9 +294,9 @@ def test_further_closes_are_answered_until_what_comes_cannot_be_read(rest: bytes
     server.send_method(0, ConnectionCloseOk())
     server.receive_data(CLOSE[:5])
     server.receive_data(CLOSE[5:] + method(1, QueueDeclare("passed over")))
-    assert said(server) == [(0, ConnectionCloseOk())] * 2
+    assert sent_methods(server) == [(0, ConnectionCloseOk())] * 2
     server.receive_data(rest + CLOSE)
-    assert said(server) == [(0, ConnectionCloseOk())] * (len(rest) <= len(HEARTBEAT))
+    assert sent_methods(server) == [(0, ConnectionCloseOk())] * (len(rest) <= len(HEARTBEAT))
     server.receive_data(b"")
     server.receive_data(CLOSE)
     assert sent(server) == b""
@@ -309,7 +309,7 @@ def test_client_that_hangs_up_behind_its_close_is_answered_for_it_may_still_read
     server.receive_data(b"")
     assert server.events() == [Closed(200, "bye", by_peer=True), EndOfStream()]
     server.send_method(0, ConnectionCloseOk())
-    assert said(server) == [(0, ConnectionCloseOk())]
+    assert sent_methods(server) == [(0, ConnectionCloseOk())]
     assert server.outbox.finished
 
 
@@ -372,7 +372,7 @@ def test_the_handshake_is_due_within_ten_seconds() -> None:
     server.handle_timer(1010.0)
     (failed,) = server.events()
     assert isinstance(failed, Failed)
-    assert [type(one) for _, one in said(server)] == [ConnectionClose]
+    assert [type(one) for _, one in sent_methods(server)] == [ConnectionClose]
     assert server.next_timer() == 1010.0  # the wait for close-ok is to be armed
     server.handle_timer(1010.0)
     assert server.next_timer() == 1015.0

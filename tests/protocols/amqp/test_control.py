@@ -71,6 +71,6 @@ def test_server_does_not_ask_and_a_client_does_not_answer() -> None:
 def test_server_that_does_not_know_the_class_closes_with_540() -> None:
     client, server = pair(AMQP_METHODS)
     client.send_method(1, ControlRequest("queues"))
-    heard, _ = exchange(client, server)
-    assert heard == [Closed(540, "NOT_IMPLEMENTED - unknown class 61502", by_peer=True)]
+    found, _ = exchange(client, server)
+    assert found == [Closed(540, "NOT_IMPLEMENTED - unknown class 61502", by_peer=True)]
     assert admit(server) == []

@@ -12,7 +12,6 @@ from triomq.protocols.amqp import (
     AMQPEngine,
     ChannelOpen,
     ChannelOpenOk,
-    Closed,
     DirectGet,
     DirectGetOk,
     DirectLost,
@@ -80,13 +79,6 @@ def test_server_does_not_ask_and_a_client_does_not_answer() -> None:
         server.send_method(1, DirectPut("sink"))
     with pytest.raises(LocalProtocolError, match="not sent by a client"):
         client.send_method(1, DirectGetOk("lease"))
-
-
-def test_server_without_direct_connections_closes_with_540() -> None:
-    client, server = pair(INDIRECT_METHODS)
-    client.send_method(1, DirectPut("sink"))
-    heard, _ = exchange(client, server)
-    assert heard == [Closed(540, "NOT_IMPLEMENTED - unknown class 61500", by_peer=True)]
 
 
 @pytest.mark.parametrize("preference", [0, 1])

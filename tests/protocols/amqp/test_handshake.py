@@ -31,7 +31,7 @@ from triomq.protocols.amqp import (
     plain,
 )
 
-from .wire import HEADER, admit, exchange, frame, last, method, said, sent
+from .wire import HEADER, admit, exchange, frame, last, method, sent, sent_methods
 
 START_OK = ConnectionStartOk({"product": "test"}, "PLAIN", b"\0guest\0guest", "en_US")
 
@@ -54,7 +54,7 @@ def tuning(settings: Settings | None = None) -> AMQPEngine:
 def test_server_introduces_itself() -> None:
     server = AMQPEngine("server", now=0.0, settings=Settings(mechanisms=("PLAIN", "EXTERNAL"), locales=("en_US", "no")))
     server.receive_data(HEADER)
-    ((channel, start),) = said(server)
+    ((channel, start),) = sent_methods(server)
     assert channel == 0
     assert isinstance(start, ConnectionStart)
     assert (start.version_major, start.version_minor) == (0, 9)
@@ -68,7 +68,7 @@ def test_the_endpoint_judges_the_login() -> None:
     server = greeted()
     assert server.events() == [LoginRequested("PLAIN", b"\0guest\0guest", "en_US", {"product": "test"})]
     server.accept_login()
-    assert said(server) == [(0, ConnectionTune(2047, 131072, 60))]
+    assert sent_methods(server) == [(0, ConnectionTune(2047, 131072, 60))]
 
 
 def test_the_response_of_any_mechanism_is_passed_on_as_it_is() -> None:
@@ -84,7 +84,7 @@ def test_refused_login_is_sent_and_waited_out() -> None:
     server = greeted()
     server.refuse_login("Login was refused using authentication mechanism PLAIN.")
     text = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN."
-    assert said(server) == [(0, ConnectionClose(403, text))]
+    assert sent_methods(server) == [(0, ConnectionClose(403, text))]
     server.receive_data(method(0, ConnectionCloseOk()))
     assert last(server, Closed) == Closed(403, text, by_peer=False)
 
@@ -168,7 +168,7 @@ def test_challenge_is_answered_with_nothing_but_secure_ok(octets: bytes, code: i
     server.receive_data(octets)
     failed = last(server, Failed)
     assert (failed.code, failed.class_id, failed.method_id) == (code, *blamed)
-    assert [type(word) for _, word in said(server)] == [ConnectionClose]
+    assert [type(word) for _, word in sent_methods(server)] == [ConnectionClose]
 
 
 def test_challenge_needs_one_answer_alone() -> None:
@@ -183,7 +183,7 @@ def test_challenged_login_may_be_refused_or_given_up() -> None:
     server = challenged()
     server.receive_data(method(0, ConnectionSecureOk(b"wrong")))
     server.refuse_login("no")
-    assert said(server) == [(0, ConnectionClose(403, "ACCESS_REFUSED - no"))]
+    assert sent_methods(server) == [(0, ConnectionClose(403, "ACCESS_REFUSED - no"))]
     server = challenged()
     server.receive_data(method(0, ConnectionClose(200, "too hard")))
     assert last(server, Closed) == Closed(200, "too hard", by_peer=True)
@@ -254,7 +254,7 @@ def test_the_endpoint_judges_the_virtual_host() -> None:
     server.receive_data(method(0, ConnectionTuneOk(2047, 131072, 0)) + method(0, ConnectionOpen("/nope")))
     assert server.events() == [OpenRequested("/nope")]
     server.close(530, "vhost /nope not found", 10, 40)
-    assert said(server) == [(0, ConnectionClose(530, "NOT_ALLOWED - vhost /nope not found", 10, 40))]
+    assert sent_methods(server) == [(0, ConnectionClose(530, "NOT_ALLOWED - vhost /nope not found", 10, 40))]
 
 
 def test_frames_are_small_until_they_are_tuned() -> None:
@@ -268,7 +268,7 @@ def test_peer_may_close_in_the_middle() -> None:
     server.receive_data(method(0, ConnectionClose(200, "changed my mind")))
     assert last(server, Closed) == Closed(200, "changed my mind", by_peer=True)
     server.send_method(0, ConnectionCloseOk())
-    assert said(server) == [(0, ConnectionCloseOk())]
+    assert sent_methods(server) == [(0, ConnectionCloseOk())]
     assert server.outbox.finished
 
 
@@ -319,7 +319,7 @@ def test_no_limit_from_the_server_leaves_the_client_s_own() -> None:
     client = AMQPEngine("client", now=0.0, settings=Settings(login=plain("u", "p")))
     start = ConnectionStart(0, 9, {}, b"PLAIN", b"en_US")
     client.receive_data(method(0, start) + method(0, ConnectionTune(0, 0, 0)))
-    assert (0, ConnectionTuneOk(2047, 131072, 60)) in said(client)
+    assert (0, ConnectionTuneOk(2047, 131072, 60)) in sent_methods(client)
 
 
 def test_client_refuses_frames_that_are_too_small() -> None:

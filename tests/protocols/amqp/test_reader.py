@@ -27,11 +27,11 @@ from triomq.protocols.amqp import (
     QueueDeclareOk,
 )
 
-from .wire import HEADER, HEARTBEAT, OPENING, body, frame, header, method, running, said, sent
+from .wire import HEADER, HEARTBEAT, OPENING, body, frame, header, method, running, sent, sent_methods
 
 PUBLISH = method(1, BasicPublish("", "q"))
 
-# What a client sends on a connection with channel 1 open → what it is told; after RabbitMQ 3.10.8.
+# What a client sends on a connection with channel 1 open → how it is answered; after RabbitMQ 3.10.8.
 ROWS: dict[str, tuple[bytes, int, str, tuple[int, int]]] = {
     "frame larger than agreed": (
         struct.pack(">BHI", 3, 1, 200000),
@@ -308,7 +308,7 @@ def test_malformed_input_is_answered_by_name(row: str, *, at_once: bool) -> None
     for piece in (data,) if at_once else (data[start : start + 1] for start in range(len(data))):
         server.receive_data(piece)
     assert server.events()[-1:] == [Failed(code, text, *blamed)]
-    assert said(server) == [(0, ConnectionClose(code, text, *blamed))]
+    assert sent_methods(server) == [(0, ConnectionClose(code, text, *blamed))]
 
 
 @pytest.mark.parametrize("header_octets", [b"HTTP", b"GET / HTTP/1.1\r\n", b"AMQP\0\0\x09\0", b"AMQP\3\1\0\0", b"A\0"])
@@ -376,7 +376,7 @@ def test_after_a_failure_everything_but_the_answer_is_passed_over() -> None:
     server = running()
     server.receive_data(body(1, b"x") + PUBLISH + header(1, 1) + body(1, b"x") + body(1, b"x") + frame(1, 0, b"\0"))
     assert len(server.events()) == 1
-    assert len(said(server)) == 1
+    assert len(sent_methods(server)) == 1
     assert not server.outbox.finished
     server.receive_data(method(0, ConnectionCloseOk()) + PUBLISH)
     text = "UNEXPECTED_FRAME - expected method frame, got non method frame instead"
@@ -388,9 +388,9 @@ def test_after_a_failure_everything_but_the_answer_is_passed_over() -> None:
 def test_closes_that_cross_are_both_answered() -> None:
     server = running()
     server.close(320, "shutting down")
-    assert said(server) == [(0, ConnectionClose(320, "CONNECTION_FORCED - shutting down"))]
+    assert sent_methods(server) == [(0, ConnectionClose(320, "CONNECTION_FORCED - shutting down"))]
     server.receive_data(method(0, ConnectionClose(200, "bye")))
-    assert said(server) == [(0, ConnectionCloseOk())]
+    assert sent_methods(server) == [(0, ConnectionCloseOk())]
     assert not server.outbox.finished
     server.receive_data(method(0, ConnectionCloseOk()))
     assert server.events() == [Closed(320, "CONNECTION_FORCED - shutting down", by_peer=False)]

@@ -47,5 +47,5 @@ def test_its_methods_go_either_way_on_a_channel() -> None:
     for method in GOLDEN.values():
         client.send_method(1, method)
         server.send_method(1, method)
-    heard, told = exchange(client, server)
-    assert heard == told == [Received(1, method) for method in GOLDEN.values()]
+    found, events = exchange(client, server)
+    assert found == events == [Received(1, method) for method in GOLDEN.values()]

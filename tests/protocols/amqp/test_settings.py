@@ -1,4 +1,4 @@
-"""Settings refuse what cannot be said on the wire, and keep secrets out of logs."""
+"""Settings refuse what cannot be written on the wire, and keep secrets out of logs."""
 
 import pytest
 

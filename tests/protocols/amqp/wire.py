@@ -72,7 +72,7 @@ def methods_in(data: bytes) -> list[tuple[int, Method]]:
     return found
 
 
-def said(engine: AMQPEngine) -> list[tuple[int, Method]]:
+def sent_methods(engine: AMQPEngine) -> list[tuple[int, Method]]:
     return methods_in(sent(engine))
 
 
@@ -84,7 +84,7 @@ def last(engine: AMQPEngine, kind: type[Kind]) -> Kind:
 
 
 def admit(server: AMQPEngine) -> list[Event]:
-    """Take the events, letting everybody in; give the others."""
+    """Handle the events, accepting logins; return the others."""
     others: list[Event] = []
     while events := server.events():
         for event in events:
@@ -100,7 +100,7 @@ def admit(server: AMQPEngine) -> list[Event]:
 
 
 def exchange(client: AMQPEngine, server: AMQPEngine) -> tuple[list[Event], list[Event]]:
-    """Carry octets both ways until nobody has any; give what the client and the server saw."""
+    """Carry octets both ways until there are none; return the events of client and server."""
     seen: tuple[list[Event], list[Event]] = ([], [])
     while True:
         to_server, to_client = sent(client), sent(server)

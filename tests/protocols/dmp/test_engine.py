@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.dmp.wire import FULL, client, message, messages_in, said, serving, short
+from protocols.dmp.wire import FULL, client, message, messages_in, sent, serving, short
 from triomq.errors import LocalProtocolError
 from triomq.protocols.dmp import (
     PROTOCOL_HEADER,
@@ -29,13 +29,13 @@ def server() -> DMPEngine:
 def test_server_greets_and_asks_for_a_judgement_of_the_lease() -> None:
     engine = server()
     engine.receive_data(bytes.fromhex("414d51500a010001"))
-    assert said(engine) == b"\x0e200 OK DMP/0.1"
+    assert sent(engine) == b"\x0e200 OK DMP/0.1"
     engine.receive_data(b"\x05le")
     assert engine.events() == []
     engine.receive_data(b"ase")
     assert engine.events() == [LeasePresented("lease")]
     engine.accept_sink("somesink")
-    assert said(engine) == short(b'200 OK Ready to write to "somesink"')
+    assert sent(engine) == short(b'200 OK Ready to write to "somesink"')
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20))
@@ -51,21 +51,21 @@ def test_any_split_of_the_dialog_is_understood(sizes: list[int]) -> None:
 def test_server_refuses_a_lease_and_has_no_more_to_say() -> None:
     engine = server()
     engine.receive_data(PROTOCOL_HEADER + short(b"lease") + message())
-    said(engine)
+    sent(engine)
     engine.events()
     engine.refuse(402, "Lease is not valid")
     assert engine.outbox.finished
-    assert said(engine) == short(b"402 BAD-LEASE Lease is not valid")
+    assert sent(engine) == short(b"402 BAD-LEASE Lease is not valid")
     engine.accept_sink("late")
     engine.refuse(541, "late")
-    assert said(engine) == b""
+    assert sent(engine) == b""
 
 
 def test_empty_lease_is_wrong() -> None:
     engine = server()
     engine.receive_data(PROTOCOL_HEADER + b"\0")
     assert engine.events() == [Failed(502, "the lease is empty")]
-    assert said(engine) == b"\x0e200 OK DMP/0.1" + short(b"502 SYNTAX-ERROR the lease is empty")
+    assert sent(engine) == b"\x0e200 OK DMP/0.1" + short(b"502 SYNTAX-ERROR the lease is empty")
 
 
 @pytest.mark.parametrize("version", [b"\x0a\x01\x00\x02", b"\x0a\x02\x00\x01", b"\x00\x00\x09\x01"])
@@ -74,7 +74,7 @@ def test_another_header_is_answered_with_ours(version: bytes) -> None:
     engine.receive_data(b"AMQP" + version)
     (failed,) = engine.events()
     assert isinstance(failed, Failed)
-    assert said(engine) == PROTOCOL_HEADER
+    assert sent(engine) == PROTOCOL_HEADER
     assert engine.outbox.finished
 
 
@@ -95,7 +95,7 @@ def test_octets_of_a_feeds_client_are_dropped() -> None:
     assert engine.events() == []
     assert not engine.outbox.finished
     engine.refuse(530, "the broker is shutting down")
-    assert said(engine) == b""  # only messages can stand here
+    assert sent(engine) == b""  # only messages can stand here
 
 
 def test_the_end_of_a_sinks_stream_says_what_was_begun() -> None:
@@ -111,11 +111,11 @@ def test_the_end_of_a_sinks_stream_says_what_was_begun() -> None:
 
 def test_client_shows_its_lease_when_it_is_greeted() -> None:
     engine = DMPEngine("client", now=0.0, lease="lease", target="sink")
-    assert said(engine) == PROTOCOL_HEADER
+    assert sent(engine) == PROTOCOL_HEADER
     engine.receive_data(b"\x0d200 OK DP/0")
-    assert said(engine) == b""
+    assert sent(engine) == b""
     engine.receive_data(b".1")  # as the original says it
-    assert said(engine) == short(b"lease")
+    assert sent(engine) == short(b"lease")
     engine.receive_data(short(b"200 OK Sink 'amq.direct' ready"))
     assert engine.events() == [Ready("200 OK Sink 'amq.direct' ready")]
 
@@ -140,9 +140,9 @@ def test_refusal_ends_a_client_wherever_it_comes(greetings: int) -> None:
 
 def test_feed_of_the_original_is_read() -> None:
     engine = DMPEngine("client", now=0.0, lease="F-000660C2435F46B4-auto.8", target="feed")
-    assert said(engine) == bytes.fromhex("414d51500a010001")
+    assert sent(engine) == bytes.fromhex("414d51500a010001")
     engine.receive_data(bytes.fromhex("0d323030204f4b2044502f302e31"))
-    assert said(engine) == b"\x19F-000660C2435F46B4-auto.8"
+    assert sent(engine) == b"\x19F-000660C2435F46B4-auto.8"
     engine.receive_data(b"\x1a200 OK Feed 'auto.8' ready" + bytes(4) + FULL + bytes(4) + FULL)
     ready, *runs = engine.events()
     assert ready == Ready("200 OK Feed 'auto.8' ready")
@@ -164,12 +164,12 @@ def test_refusal_of_the_original_is_understood(refusal: bytes) -> None:
 @pytest.mark.parametrize("answer", [short(b"hello"), short(b"999 WHAT"), b"\0", short(b"20\xff")])
 def test_answer_that_is_none_ends_a_client(answer: bytes) -> None:
     engine = DMPEngine("client", now=0.0, lease="lease")
-    said(engine)
+    sent(engine)
     engine.receive_data(answer)
     (failed,) = engine.events()
     assert isinstance(failed, Failed)
     assert failed.code == 502
-    assert said(engine) == b""  # a client says nothing more
+    assert sent(engine) == b""  # a client says nothing more
 
 
 def test_server_that_speaks_no_dmp_is_known_by_its_header() -> None:
@@ -188,16 +188,16 @@ def test_servers_second_200_on_a_sink_is_wrong() -> None:
 @pytest.mark.parametrize("target", ["sink", "feed"])
 def test_both_roles_understand_each_other(target: Target) -> None:
     ours, theirs = DMPEngine("client", now=0.0, lease="lease", target=target), server()
-    theirs.receive_data(said(ours))
-    ours.receive_data(said(theirs))
-    theirs.receive_data(said(ours))
+    theirs.receive_data(sent(ours))
+    ours.receive_data(sent(theirs))
+    theirs.receive_data(sent(ours))
     assert theirs.events() == [LeasePresented("lease")]
     (theirs.accept_sink if target == "sink" else theirs.accept_feed)("it")
-    ours.receive_data(said(theirs))
+    ours.receive_data(sent(theirs))
     assert isinstance(ours.events()[0], Ready)
     writer, reader = (ours, theirs) if target == "sink" else (theirs, ours)
     writer.send_message("ex", "key", b"\0\0", b"body")
-    reader.receive_data(said(writer))
+    reader.receive_data(sent(writer))
     assert messages_in(reader.events()) == [("ex", "key", b"\0\0", 0, b"body")]
 
 

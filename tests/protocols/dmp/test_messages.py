@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.dmp.wire import EMPTY, FULL, PLAIN, message, messages_in, said, serving, short
+from protocols.dmp.wire import EMPTY, FULL, PLAIN, message, messages_in, sent, serving, short
 from triomq.errors import LocalProtocolError
 from triomq.protocols import BasicProperties, decode_properties, encode_properties
 from triomq.protocols.dmp import (
@@ -198,7 +198,7 @@ def test_broken_message_is_answered_and_ends_it_and_those_before_count(why: str,
     assert isinstance(failed, Failed)
     assert failed.code == code
     assert engine.outbox.finished
-    words = said(engine)
+    words = sent(engine)
     assert words[1:].startswith(b"%d " % code)
     assert len(words) == 1 + words[0]
     engine.receive_data(message())

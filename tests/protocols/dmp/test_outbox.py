@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocols.dmp.wire import FULL, client, message, messages_in, said, serving
+from protocols.dmp.wire import FULL, client, message, messages_in, sent, serving
 from triomq.errors import LocalProtocolError
 from triomq.protocols import NO_PROPERTIES
 from triomq.protocols.dmp import LARGEST_MESSAGE, DMPEngine
@@ -11,7 +11,7 @@ from triomq.protocols.dmp.outbox import LARGE, REMEMBERED
 
 def feed() -> DMPEngine:
     engine = serving("feed")
-    said(engine)
+    sent(engine)
     return engine
 
 
@@ -19,7 +19,7 @@ def test_message_that_came_goes_on_as_it_is() -> None:
     engine = feed()
     engine.send_whole([FULL, FULL], 2 * len(FULL))
     assert engine.outbox.unsent == 2 * len(FULL)
-    assert said(engine) == FULL * 2
+    assert sent(engine) == FULL * 2
     assert engine.outbox.unsent == 0
 
 
@@ -28,7 +28,7 @@ def test_client_sends_one_message(size: int) -> None:
     sink, server = client("sink"), serving()
     for number in range(3):
         sink.send_message("ex", f"key{number}", b"\x10\0\x02", b"x" * size, mandatory=True, immediate=number == 1)
-    server.receive_data(said(sink))
+    server.receive_data(sent(sink))
     assert messages_in(server.events()) == [
         ("ex", f"key{number}", b"\x10\0\x02", 3 if number == 1 else 2, b"x" * size) for number in range(3)
     ]
@@ -40,7 +40,7 @@ def test_contents_of_another_form_are_framed(size: int) -> None:
     contents = [b"..%b--%b!" % (bytes((0, 0)), b"x" * (size + number // 2)) for number in range(4)]
     engine.send_framed("ex", "key", 2, 4, 6, 1, contents)
     unsent = engine.outbox.unsent
-    data = said(engine)
+    data = sent(engine)
     assert unsent == len(data)
     reader.receive_data(data)
     assert messages_in(reader.events()) == [
@@ -52,7 +52,7 @@ def test_many_kinds_of_message_are_not_all_remembered() -> None:
     sink, server = client("sink"), serving()
     for number in range(3 * REMEMBERED):
         sink.send_message("", str(number), NO_PROPERTIES, b"x")
-    server.receive_data(said(sink))
+    server.receive_data(sent(sink))
     assert len(messages_in(server.events())) == 3 * REMEMBERED
 
 
@@ -68,4 +68,4 @@ def test_messages_are_sent_neither_before_the_server_is_ready_nor_after_the_end(
     sink = client("sink")
     sink.receive_data(b"")
     sink.send_message("", "", NO_PROPERTIES, b"")
-    assert said(sink) == b""
+    assert sent(sink) == b""

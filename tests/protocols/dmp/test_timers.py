@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocols.dmp.wire import client, message, said, serving
+from protocols.dmp.wire import client, message, sent, serving
 from triomq.protocols.dmp import (
     NULL,
     PROTOCOL_HEADER,
@@ -33,10 +33,10 @@ def pass_time(engine: DMPEngine, until: float, *, start: float = 0.0, step: floa
 def test_lease_that_never_comes_is_given_up() -> None:
     engine = DMPEngine("server", now=0.0)
     engine.receive_data(PROTOCOL_HEADER)
-    said(engine)
+    sent(engine)
     assert pass_time(engine, 4.5) == []
     assert pass_time(engine, 5.0, start=4.5) == [Failed(402, "the lease was not there in time")]
-    assert b"402 BAD-LEASE" in said(engine)
+    assert b"402 BAD-LEASE" in sent(engine)
     assert engine.next_timer() is None
 
 
@@ -49,14 +49,14 @@ def test_server_that_never_answers_is_given_up() -> None:
 def test_quiet_feed_is_kept_alive_by_null_messages() -> None:
     engine = serving("feed")
     pass_time(engine, 21)
-    assert said(engine) in (NULL * 3, NULL * 4)
+    assert sent(engine) in (NULL * 3, NULL * 4)
 
 
 @pytest.mark.parametrize("step", [0.1, 0.5, 1.0])
 def test_null_messages_keep_their_pace_however_seldom_the_driver_looks(step: float) -> None:
     engine = serving("feed", Settings(heartbeat=1.0))
     pass_time(engine, 20, step=step)
-    assert 16 <= len(said(engine)) // len(NULL) <= 20  # late by a fifth at most
+    assert 16 <= len(sent(engine)) // len(NULL) <= 20  # late by a fifth at most
 
 
 def test_busy_feed_sends_no_null_messages() -> None:
@@ -64,13 +64,13 @@ def test_busy_feed_sends_no_null_messages() -> None:
     for now in range(20):
         engine.send_whole([message()], len(message()))
         pass_time(engine, now + 1, start=now)
-    assert said(engine) == message() * 20
+    assert sent(engine) == message() * 20
 
 
 def test_without_a_heartbeat_there_is_none() -> None:
     engine = serving("feed", Settings(heartbeat=0))
     assert pass_time(engine, 60) == []
-    assert said(engine) == b""
+    assert sent(engine) == b""
     assert engine.next_timer() is None
 
 
@@ -91,7 +91,7 @@ def test_null_messages_keep_a_client() -> None:
 def test_sink_may_be_silent_for_ever() -> None:
     for engine in (serving("sink"), client("sink")):
         assert pass_time(engine, 1000) == []
-        assert said(engine) == b""
+        assert sent(engine) == b""
 
 
 def test_message_that_comes_in_drops_must_be_whole_in_time() -> None:
@@ -122,4 +122,4 @@ def test_message_that_the_end_cut_off_is_not_waited_for(target: Target) -> None:
     assert engine.events() == [EndOfStream(8)]
     assert engine.next_timer() is None
     assert not pass_time(engine, 200)
-    assert not said(engine)
+    assert not sent(engine)

@@ -45,8 +45,8 @@ def message(
     return (len(rest) if size is None else size).to_bytes(4, "big") + rest
 
 
-def said(engine: DMPEngine) -> bytes:
-    """Take what an engine has to say."""
+def sent(engine: DMPEngine) -> bytes:
+    """Return what an engine sends."""
     return b"".join(engine.data_to_send())
 
 
@@ -59,16 +59,16 @@ def serving(target: Target = "sink", settings: Settings | None = None) -> DMPEng
         engine.accept_sink("amq.direct")
     else:
         engine.accept_feed("auto.8")
-    said(engine)
+    sent(engine)
     return engine
 
 
 def client(target: Target, settings: Settings | None = None) -> DMPEngine:
     """Make a client that is ready."""
     engine = DMPEngine("client", now=0.0, settings=settings, lease="lease", target=target)
-    assert said(engine) == PROTOCOL_HEADER
+    assert sent(engine) == PROTOCOL_HEADER
     engine.receive_data(short(b"200 OK DMP/0.1"))
-    assert said(engine) == short(b"lease")
+    assert sent(engine) == short(b"lease")
     engine.receive_data(short(b"200 OK ready"))
     engine.events()
     return engine

@@ -85,7 +85,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         self._sinks: Sinks | None = None  # where the broker asks for direct connections
 
     def statistics(self) -> ChannelStatistics:
-        """Look at it."""
+        """Return a snapshot."""
         line = self.line
         return ChannelStatistics(
             len(line.confirms.pending) if line else len(self._resend),

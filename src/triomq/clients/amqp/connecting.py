@@ -89,7 +89,7 @@ async def connect(
         try:
             return link, await link.opened.wait()
         except trio.Cancelled:
-            link.end(Disconnected("nobody waits for this connection any more"))
+            link.end(Disconnected("no task waits for this connection any more"))
             raise
     raise Disconnected(
         f"the broker at {url.place} does not let us in within {url.timeout:g} s; see whether it is busy, or raise "

@@ -95,7 +95,7 @@ class AMQPConnection:
         return self._policy is not None and self._policy.resend and self._error is None
 
     def statistics(self) -> ConnectionStatistics:
-        """Look at it."""
+        """Return a snapshot."""
         link = self._link
         connected = link is not None and link.error is None
         return ConnectionStatistics(connected, len(self._channels), self._reconnects, link.buffered if link else 0)
@@ -313,7 +313,7 @@ class AMQPConnection:
                 await self._recover_channel(link, channel)
         except BaseException as error:
             lost = (
-                error if isinstance(error, TriomqError) else Disconnected("nobody waits for this connection any more")
+                error if isinstance(error, TriomqError) else Disconnected("no task waits for this connection any more")
             )
             link.end(lost)
             raise

@@ -249,7 +249,7 @@ class Line:
                 return
         name = type(reply).__name__
         self.link.engine.close(505, f"unexpected {name}")
-        self.link.end(RemoteProtocolError(f"{self.link.place} answered {name} where nobody asked for that"))
+        self.link.end(RemoteProtocolError(f"{self.link.place} sent {name} without a request for it"))
 
     def update(self) -> None:
         """Compute anew whether one may publish at once."""

@@ -84,7 +84,7 @@ async def _open(channel: "ConsumingMethods", lease: str, target: Target, feed: "
 
 
 def _left(place: str) -> TriomqError:
-    return TriomqError(f"nobody waits for the direct connection to {place} any more")
+    return TriomqError(f"no task waits for the direct connection to {place} any more")
 
 
 def _ignore(run: MessageRun) -> None:

@@ -95,12 +95,12 @@ class MemoryBacklog(Backlog):
         available = len(run.contents)
         count = available if available < feeds else feeds * min(rounds, available // feeds)
         step = min(feeds, count)
-        dealt, first, head, deadline = run.contents[:count], run.first, run.head, run.deadline
+        contents, first, head, deadline = run.contents[:count], run.first, run.head, run.deadline
         self._cut(run, count)
         batches = []
-        for seat in range(step):
-            share = dealt[seat::step]
-            ids = range(first + seat, first + count, step)
+        for place in range(step):
+            share = contents[place::step]
+            ids = range(first + place, first + count, step)
             batch = Batch(head, [*share], ids, head.repeated, sum(map(len, share)), len(share), deadline=deadline)
             self._hand_out(batch)
             batches.append(batch)
@@ -226,7 +226,7 @@ class MemoryBacklog(Backlog):
         """
         contents = batch.contents
         if positions is None and batch.left == len(contents):
-            return self._let_go(batch, batch.left, batch.size)
+            return self._reduce_unsettled(batch, batch.left, batch.size)
         count, size = 0, 0
         for position in batch.unsettled() if positions is None else positions:
             content = contents[position]
@@ -234,7 +234,7 @@ class MemoryBacklog(Backlog):
                 contents[position] = None
                 count += 1
                 size += len(content)
-        return self._let_go(batch, count, size)
+        return self._reduce_unsettled(batch, count, size)
 
     def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
         """Put messages back in their old places, marked as delivered before or, if never sent, as they were.
@@ -247,7 +247,7 @@ class MemoryBacklog(Backlog):
             whole = cast("list[bytes]", batch.contents)  # none is settled
             batch.contents = []
             self._put_back(ReturnedRun(batch.head, whole, batch.ids, batch.size, batch.deadline, attempts))
-            return self._let_go(batch, batch.left, batch.size)
+            return self._reduce_unsettled(batch, batch.left, batch.size)
         ids: list[int] = []
         contents: list[bytes] = []
         for position in batch.unsettled() if positions is None else sorted(positions):
@@ -261,7 +261,7 @@ class MemoryBacklog(Backlog):
             in_a_row = ids[-1] - ids[0] == len(ids) - 1
             some = range(ids[0], ids[-1] + 1) if in_a_row else ids
             self._put_back(ReturnedRun(batch.head, contents, some, size, batch.deadline, attempts))
-        return self._let_go(batch, len(ids), size)
+        return self._reduce_unsettled(batch, len(ids), size)
 
     def _put_back(self, run: ReturnedRun) -> None:
         if self._returned is None:
@@ -291,10 +291,10 @@ class MemoryBacklog(Backlog):
         )
         batch.contents[position] = None
         self._hand_out(alone)
-        self._let_go(batch, 1, size)
+        self._reduce_unsettled(batch, 1, size)
         return alone
 
-    def _let_go(self, batch: Batch, count: int, size: int) -> tuple[int, int]:
+    def _reduce_unsettled(self, batch: Batch, count: int, size: int) -> tuple[int, int]:
         """Count messages of a batch as outstanding no longer, and forget the batch with the last."""
         assert self._outstanding is not None
         self.unsettled -= count

@@ -202,18 +202,18 @@ class PagedTail:
             return []
         if not self._pending:
             missing = {"queue": self._name, "messages": self.count}
-            _log.error("the store has fewer messages than it said; see `triomq store check`", extra={"fields": missing})
+            _log.error("the store has fewer messages than it had; see `triomq store check`", extra={"fields": missing})
             self.count = self.size = 0
         return self._take_pending()
 
     def _take_pending(self) -> list[PagedRun]:
         found: list[PagedRun] = []
         spilled: list[Range] = []
-        octets = 0
-        while self._pending and octets < _READ:
+        bytes_used = 0
+        while self._pending and bytes_used < _READ:
             pending = self._pending.popleft()
             run, count = pending.run, len(pending.run.contents)
-            octets += run.size
+            bytes_used += run.size
             self._count_back(run, pending.bodies)
             self.held -= run.size
             if not pending.number:

@@ -122,8 +122,8 @@ class RoundRobin:
                 listed.appendleft(feed)
                 self._deal(backlog, batches)
             else:
-                messages, octets = feed.room() if backlog.resident > 1 else (1, size)
-                batches.append(self._assign(backlog.take(messages, min(octets, BATCH_BYTES)), feed))
+                messages, byte_room = feed.room() if backlog.resident > 1 else (1, size)
+                batches.append(self._assign(backlog.take(messages, min(byte_room, BATCH_BYTES)), feed))
         return batches
 
     def _assign(self, batch: Batch, feed: Feed) -> Batch:
@@ -139,8 +139,8 @@ class RoundRobin:
         """Serve the next feeds: several rounds if all have room, one round to those that do, or one message."""
         feeds, rounds = self._plan(backlog)
         chosen = [self._ready.popleft() for _ in range(feeds)]
-        dealt = [backlog.take(1, 1)] if feeds == 1 else backlog.take_turns(feeds, rounds)
-        batches += map(self._assign, dealt, chosen)
+        found = [backlog.take(1, 1)] if feeds == 1 else backlog.take_turns(feeds, rounds)
+        batches += map(self._assign, found, chosen)
 
     def _plan(self, backlog: ReadyMessages) -> tuple[int, int]:
         """Choose how many of the next feeds can be served together, and how often, with no window exceeded.

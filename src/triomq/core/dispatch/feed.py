@@ -179,9 +179,9 @@ class Window:
         return len(self._line) if self._line else 0
 
 
-def _check_limits(messages: int, octets: int) -> None:
-    if messages < 0 or octets < 0:
-        raise ValueError(f"a window of {messages} messages and {octets} octets; limits are 0 for none, or more")
+def _check_limits(messages: int, size: int) -> None:
+    if messages < 0 or size < 0:
+        raise ValueError(f"a window of {messages} messages and {size} bytes; limits are 0 for none, or more")
 
 
 class Feed:
@@ -279,13 +279,13 @@ class Feed:
 
     def room(self) -> tuple[int, int]:
         """Return how many messages, and how many bytes, may go; not looking at the one that may always go."""
-        messages = octets = UNLIMITED
+        messages = size = UNLIMITED
         for window in self.limits:
             if window.limit and window.limit - window.used < messages:
                 messages = window.limit - window.used
-            if window.byte_limit and window.byte_limit - window.used_bytes < octets:
-                octets = window.byte_limit - window.used_bytes
-        return max(0, messages), max(0, octets)
+            if window.byte_limit and window.byte_limit - window.used_bytes < size:
+                size = window.byte_limit - window.used_bytes
+        return max(0, messages), max(0, size)
 
     def take(self, batch: Batch) -> bool:
         """Count a batch in all windows that apply; return whether the feed's own one is full now.

@@ -66,19 +66,19 @@ class Levels:
         if feed.listed:
             return
         level = (feed.priority, feed.weight)
-        seats = self._levels.get(level)
-        if seats is None:
-            seats = self._levels[level] = LeastRecentlyUsed(self._clock)
+        strategy = self._levels.get(level)
+        if strategy is None:
+            strategy = self._levels[level] = LeastRecentlyUsed(self._clock)
             self._order.insert(bisect_left(self._order, level), level)
-        seats.add(feed)
+        strategy.add(feed)
 
     def remove(self, feed: Feed) -> None:
         """Remove a feed from the ready list of its level."""
         level = (feed.priority, feed.weight)
-        seats = self._levels.get(level)
-        if seats is not None:
-            seats.remove(feed)
-            if not seats.has_ready:
+        strategy = self._levels.get(level)
+        if strategy is not None:
+            strategy.remove(feed)
+            if not strategy.has_ready:
                 del self._levels[level]
                 del self._order[bisect_left(self._order, level)]
 
@@ -87,9 +87,9 @@ class Levels:
         batches: list[Batch] = []
         while backlog.resident and self._order:
             highest = self._order[-1]
-            seats = self._levels[highest]
-            batches += seats.dispatch(backlog)
-            if not seats.has_ready:
+            strategy = self._levels[highest]
+            batches += strategy.dispatch(backlog)
+            if not strategy.has_ready:
                 del self._levels[highest]
                 self._order.pop()
         return batches

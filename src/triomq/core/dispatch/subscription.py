@@ -9,8 +9,8 @@ in the same turn: the room that is given back would let the next messages come.
 """
 
 from triomq.actors import Ref
+from triomq.core.access import Permissions
 from triomq.core.dispatch.feed import Feed, Window
-from triomq.core.publishing.publishing import Permissions
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.refusals import Forbidden
 from triomq.core.topology.session import Session

@@ -43,10 +43,10 @@ def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
 
 def forget_delayed(queue: QueueState, numbers: Sequence[int]) -> None:
     """Remove delayed messages from the store, by their numbers; those of number 0 were never recorded."""
-    kept = [number for number in numbers if number]
-    if kept and queue.directory.persistence is not None:
+    recorded = [number for number in numbers if number]
+    if recorded and queue.directory.persistence is not None:
         assert isinstance(queue.backlog, PagedBacklog)
-        queue.directory.persistence.journal.add(DelayedDropped(queue.backlog.queue, kept))
+        queue.directory.persistence.journal.add(DelayedDropped(queue.backlog.queue, recorded))
 
 
 class DelayedRead(Message, frozen=True):

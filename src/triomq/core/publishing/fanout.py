@@ -54,13 +54,13 @@ class FanOut:
     def step(self, domain: Domain) -> bool:
         """Tell a few queues."""
         message, queues = self._runs[0]
-        told = list(islice(queues, _PER_STEP))
-        for queue in told:
+        batch = list(islice(queues, _PER_STEP))
+        for queue in batch:
             if self._directory.has(queue):
                 queue.tell_nowait(message)
             elif message.receipt is not None:
                 message.receipt.placed(len(message.contents))  # and removed with the queue, which was deleted meanwhile
-        if told:
+        if batch:
             return True
         self._runs.popleft()
         if self._runs:

@@ -35,11 +35,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
 from triomq.actors import Ref
+from triomq.core.access import Permissions
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import QueueMessage
 from triomq.core.persistence.persistence import MOST_UNWRITTEN
@@ -80,30 +81,6 @@ class PublishingPaused(Exception):
         self.pressure = pressure
         self.queues = queues
         super().__init__(f"{pressure.value}: nothing was published; publish it again when that is over")
-
-
-class Permissions(Protocol):
-    """What a user may do; ``triomq.security.Access`` is one."""
-
-    def may_write(self, name: str, /) -> bool:
-        """Return whether the user may publish into a sink."""
-
-    def may_read(self, name: str, /) -> bool:
-        """Return whether the user may consume from a queue."""
-
-
-class _Everything:
-    """May do everything."""
-
-    def may_write(self, name: str, /) -> bool:
-        return True
-
-    def may_read(self, name: str, /) -> bool:
-        return True
-
-
-EVERYTHING: Final[Permissions] = _Everything()
-"""For this program itself, and for its peers; named wherever it is given, and never a default."""
 
 
 Unrouted = Callable[["Head", Sequence[bytes]], None]
@@ -283,13 +260,13 @@ class Publisher:
 
     def commit(self, transaction: Transaction) -> None:
         """Do what a transaction has gathered, whose runs were admitted; raises what ``Transaction.commit`` does."""
-        octets = transaction.octets
-        self.count(transaction.commit(), octets)
+        total_size = transaction.total_size
+        self.count(transaction.commit(), total_size)
 
-    def count(self, pushes: int, octets: int) -> None:
+    def count(self, pushes: int, total_size: int) -> None:
         """Count what went to queues against the turn's budget and the broker's memory."""
         self._turn.spent += pushes
-        self._memory.fresh += octets + pushes * MESSAGE_OVERHEAD
+        self._memory.fresh += total_size + pushes * MESSAGE_OVERHEAD
 
     # The guards
 
@@ -348,8 +325,8 @@ class Publisher:
         for queues, group in groupby(contents, key=lambda content: self._find(route, head, content).queues):
             self._require_open(head, queues)
             members = list(group)
-            octets = size if len(members) == len(contents) else sum(map(len, members))
-            admitted.append(RoutedRun(route._found(queues, version), head, members, octets))
+            total_size = size if len(members) == len(contents) else sum(map(len, members))
+            admitted.append(RoutedRun(route._found(queues, version), head, members, total_size))
         return admitted
 
     def _find(self, route: CachedRoute, head: Head, content: bytes) -> Route:

@@ -40,7 +40,7 @@ class Transaction:
         return not self._publishes and not self._settlements
 
     @property
-    def octets(self) -> int:
+    def total_size(self) -> int:
         """Total of the bytes of what is to be published."""
         return sum(run.size for runs in self._publishes.values() for run in runs)
 

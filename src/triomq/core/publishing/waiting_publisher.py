@@ -63,7 +63,7 @@ class WaitingPublisher:
             if isinstance(obstacle, Pressure):
                 await self._publisher.wait_open(obstacle)
             else:
-                await self._stand_in_line(obstacle, _told(run, delay))
+                await self._stand_in_line(obstacle, _publish_of(run, delay))
                 waited.add(obstacle)
         if receipt.missing:
             await answered.wait()
@@ -133,14 +133,14 @@ class WaitingPublisher:
         """Return whether it is our turn at a queue, and it has room."""
         if queue in self._lines and queue not in waited:
             return False
-        return _fits(queue, _told(run, 0.0))
+        return _fits(queue, _publish_of(run, 0.0))
 
-    async def _stand_in_line(self, queue: QueueState, told: Publish) -> None:
+    async def _stand_in_line(self, queue: QueueState, message: Publish) -> None:
         """Wait in line until the queue has room, or is deleted."""
         line = self._lines.setdefault(queue, trio.Lock())
         try:
             async with line:
-                while not _fits(queue, told):
+                while not _fits(queue, message):
                     await self._wait_change(queue)
         finally:
             if not line.locked():
@@ -170,26 +170,26 @@ def makes_wait(queue: QueueState) -> bool:
     return queue.options.overflow is Overflow.WAIT and queue.options.is_bounded
 
 
-def _told(run: RoutedRun, delay: float) -> Publish:
+def _publish_of(run: RoutedRun, delay: float) -> Publish:
     return Publish(run.head, run.contents, run.size, delay=delay)
 
 
-def _fits(queue: QueueState, told: Publish) -> bool:
+def _fits(queue: QueueState, message: Publish) -> bool:
     """Return whether a queue would take a message now; one that is gone does not matter.
 
     Raises:
         LimitExceeded: It will never have room.
     """
-    options, size = queue.options, told.size - told.head.overhead
+    options, size = queue.options, message.size - message.head.overhead
     if (options.max_bytes is not None and options.max_bytes < size) or options.max_length == 0:
         raise LimitExceeded(
-            f"queue {queue.name!r} never has room for a message of {size} octets: max_length is {options.max_length}, "
+            f"queue {queue.name!r} never has room for a message of {size} bytes: max_length is {options.max_length}, "
             f"max_bytes is {options.max_bytes}"
         )
     if queue.directory.memory.on:
         return False
     try:
-        return queue.ref.ask_nowait(Fits([told]))
+        return queue.ref.ask_nowait(Fits([message]))
     except trio.WouldBlock:
         return False
     except ActorError:

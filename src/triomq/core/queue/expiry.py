@@ -21,17 +21,17 @@ def drop_expired(state: QueueState, now: float) -> bool:
     Returns:
         Whether that was all; the rest is for another turn, and must not be delivered before.
     """
-    backlog, letters, gone = state.backlog, 0, 0
+    backlog, dead_letters, gone = state.backlog, 0, 0
     lettered = state.options.dead_letter_sink is not None
     while (level := backlog.expired_level(now)) is not None:
-        if letters >= MOST_DEAD_LETTERS or gone >= MOST_DROPPED:
+        if dead_letters >= MOST_DEAD_LETTERS or gone >= MOST_DROPPED:
             return False
         head, contents = backlog.first(MOST_DEAD_LETTERS, level)
         if (observers := state.directory.message_observers) is not None:
             observers.expired(state, head, contents)
         if lettered:
             state.dead_lettered += dead_letter(state, head, contents, Reason.EXPIRED)
-            letters += len(contents)
+            dead_letters += len(contents)
         backlog.drop(len(contents), level)
         state.expired += len(contents)
         gone += len(contents)

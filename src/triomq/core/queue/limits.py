@@ -3,11 +3,11 @@
 Its *limits* are options: what was declared, under the policy that applies. The oldest messages give way, or the newest
 are refused, as the option ``overflow`` demands.
 
-Its *ceiling* is set by a lease or a peer, not by the client that declared the queue, so it takes nothing from anybody
-who was promised it. What was in the queue stays, and so does what a publisher was told, or will be told, is safe. Only
-*expendable* messages give way, whose publishers never ask: the oldest first, as far as they stand in front. What still
-does not fit is refused in a broker without a store, so that publishers with confirms or in transactions learn of it,
-and is paged in a broker with one; an expendable message that does not fit is dropped.
+Its *ceiling* is set by a lease or a peer, not by the client that declared the queue, so it removes nothing that a
+publisher was promised. What was in the queue stays, and so does what a publisher was told, or will be told, is safe.
+Only *expendable* messages give way, whose publishers never ask: the oldest first, as far as they stand in front. What
+still does not fit is refused in a broker without a store, so that publishers with confirms or in transactions learn of
+it, and is paged in a broker with one; an expendable message that does not fit is dropped.
 """
 
 import logging
@@ -63,14 +63,14 @@ def shed(state: QueueState) -> bool:
         Whether the limits hold; they may have become much narrower, and then the rest is for another turn. What is not
         resident gives way when it is.
     """
-    options, backlog, letters, gone = state.options, state.backlog, 0, 0
+    options, backlog, dead_letters, gone = state.options, state.backlog, 0, 0
     most = UNLIMITED if options.max_length is None else options.max_length
     most_bytes = UNLIMITED if options.max_bytes is None else options.max_bytes
     # The sums are written out, as ``Backlog.ready`` has them: this is done in each turn.
     while (over := backlog.resident + backlog.paged - most) > 0 or (
         backlog.resident_bytes + backlog.paged_bytes > most_bytes
     ):
-        if letters >= MOST_DEAD_LETTERS or gone >= MOST_DROPPED:
+        if dead_letters >= MOST_DEAD_LETTERS or gone >= MOST_DROPPED:
             return False
         if not backlog.resident:
             break
@@ -78,7 +78,7 @@ def shed(state: QueueState) -> bool:
         head, contents = backlog.first(min(max(1, over), MOST_DEAD_LETTERS), level)
         if options.dead_letter_sink is not None:
             state.dead_lettered += dead_letter(state, head, contents, Reason.MAX_LENGTH)
-            letters += len(contents)
+            dead_letters += len(contents)
         count = len(contents)
         backlog.drop(count, level)
         state.dropped += count

@@ -50,14 +50,14 @@ from triomq.core.queue.limits import (
     make_room,
     shed,
 )
+from triomq.core.queue.paging import Paging
 from triomq.core.queue.queue_state import Arrived, Enlist, OptionsChanged, PageRead, QueueState, QueueStatistics
 from triomq.core.queue.settling import forget_postponed, give_up, postpone, put_back
 from triomq.core.queue.timekeeper import Due, Timekeeper
-from triomq.core.refusals import NotResident
 from triomq.core.topology.chores import free
 from triomq.core.topology.options import Overflow
 from triomq.core.topology.requests import QueueExpired, QueueUnused
-from triomq.errors import InExclusiveUse, QueueUnreadable, Refused
+from triomq.errors import InExclusiveUse
 
 
 class Queue(InPlaceActor):
@@ -70,6 +70,7 @@ class Queue(InPlaceActor):
         "_checks",
         "_dispatch",
         "_journal",
+        "_paging",
         "_rejects",
         "_sheds",
         "_slack",
@@ -85,6 +86,7 @@ class Queue(InPlaceActor):
         self._journal = persistence.journal if persistence is not None and state.durable else None
         self._look()
         self._time = Timekeeper(state)
+        self._paging = Paging(state, self._time, self._deliver)
         self._dispatch: Dispatch | None = None
         self._called: list[tuple[Window, Feed]] | None = None  # feeds called by a window in this turn
 
@@ -324,7 +326,7 @@ class Queue(InPlaceActor):
             return None
         if not self._backlog.resident:
             if self._backlog.paged and not any(feed.listed for feed in self._state.feeds or ()):
-                self._require_resident()
+                self._paging.require_resident()
             else:
                 return None
         self._state.delivered += 1
@@ -353,19 +355,19 @@ class Queue(InPlaceActor):
         """Return ready messages by id, after feeds have taken what they can."""
         self._deliver()
         if self._backlog.paged and not self._backlog.resident:
-            self._look_for_more()
+            self._paging.look_for_more()
         ref = self._state.ref
         entries = self._backlog.browse(message.after, message.limit, lambda reading: ref.tell_nowait(PageRead(reading)))
         if entries is None:
-            raise self._not_resident()
+            raise self._paging.not_resident()
         return entries
 
     def discard(self, message: Discard) -> int:
         """Remove ready messages up to an id; paged ones are paged in for it, some at a time."""
         count = self._backlog.discard(message.up_to)
         while self._backlog.has_paged(message.up_to):
-            if not self._page_in():
-                raise self._not_resident(count)
+            if not self._paging.page_in():
+                raise self._paging.not_resident(count)
             count += self._backlog.discard(message.up_to)
         return count
 
@@ -398,47 +400,13 @@ class Queue(InPlaceActor):
         self._deliver()
         state = self._state
         if self._backlog.paged:
-            self._look_for_more()
+            self._paging.look_for_more()
         if state.room_wanted and not is_full(state):
             state.notify_room()
         if state.directory.idle_wanted:
             state.directory.look_idle()
 
     # Paging, in a broker with a store
-
-    def _look_for_more(self) -> None:
-        """Page more messages in, if few are resident; those that need not be read are delivered at once."""
-        while self._page_in():
-            self._deliver()
-
-    def _page_in(self) -> bool:
-        """Page more messages in, if few are resident; return whether some need not be read first."""
-        state, backlog = self._state, self._backlog
-        assert isinstance(backlog, PagedBacklog)
-        found = backlog.fetch(lambda reading: state.ref.tell_nowait(Arrived(reading)))
-        self._expect_expiring(backlog)
-        return found
-
-    def _expect_expiring(self, backlog: PagedBacklog) -> None:
-        """Set a deadline if messages were paged in that may expire."""
-        if backlog.expiring_paged_in:
-            backlog.expiring_paged_in = False
-            self._time.expect_expiry()
-
-    def _require_resident(self) -> None:
-        """Page the first message in.
-
-        Raises:
-            NotResident: It has to be read first.
-            QueueUnreadable: It cannot be read.
-        """
-        self._look_for_more()
-        if not self._backlog.resident:
-            raise self._not_resident()
-
-    def _not_resident(self, done: int = 0) -> Refused:
-        """Return why what was asked for is not in memory."""
-        return QueueUnreadable(self._state.name) if self._backlog.is_unreadable else NotResident(self._state, done)
 
     def page_read(self, message: PageRead) -> None:
         """Hand the backlog what was read for a browser."""
@@ -450,7 +418,7 @@ class Queue(InPlaceActor):
         """Page in what was read; ``after_batch`` delivers it."""
         assert isinstance(self._backlog, PagedBacklog)
         self._backlog.arrived(message.reading)
-        self._expect_expiring(self._backlog)
+        self._paging.expect_expiring(self._backlog)
         self._state.notify_arrived()
 
     def delayed_read(self, message: DelayedRead) -> None:

@@ -185,9 +185,9 @@ class QueueState:
         """Whether messages with this head are there again after a restart."""
         return self.durable and head.persistent and self.directory.persistence is not None
 
-    def set_ceiling(self, octets: int) -> None:
+    def set_ceiling(self, ceiling: int) -> None:
         """Set the bytes above which expendable messages give way, unless the options set a limit of their own."""
-        self.ceiling = octets
+        self.ceiling = ceiling
         self.ref.tell_nowait(OptionsChanged())
 
     def apply_policy(self) -> bool:

@@ -224,8 +224,8 @@ class SinkState:
         if options.hash_header is not None:
             return _text(headers().get(options.hash_header))
         if options.hash_property is not None:
-            said = properties()
-            return "" if said is None else _text(getattr(said, options.hash_property))
+            found = properties()
+            return "" if found is None else _text(getattr(found, options.hash_property))
         return key
 
 

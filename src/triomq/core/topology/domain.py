@@ -95,7 +95,7 @@ class Domain(DynamicSupervisor):
             self._start_queue(queue)
             await self._breathe(number)
         directory.changed()  # routes found so far lead to the actors of an earlier incarnation
-        self.start_task(self._keep_time)
+        self.start_task(self._run_clock)
         self.start_task(directory.chores.run, self)
 
     async def _breathe(self, number: int) -> None:
@@ -103,7 +103,7 @@ class Domain(DynamicSupervisor):
         if self.ref.epoch == 1 and number % PER_TURN == PER_TURN - 1:
             await trio.lowlevel.checkpoint()
 
-    async def _keep_time(self) -> None:
+    async def _run_clock(self) -> None:
         """Tell queues that their deadlines have come."""
         clock, earlier = self.directory.clock, trio.Event()
         clock.on_earlier = lambda: earlier.set()

@@ -46,7 +46,7 @@ def queue_options(
     kind.check(name, virtual_host, arguments, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
     compared = {argument: value for argument, value in arguments.items() if argument in _COMPARED}
     if kind is QueueType.CLASSIC:
-        compared.pop("x-queue-type", None)  # which says what is so anyway
+        compared.pop("x-queue-type", None)  # which asks for what is so anyway
     options = QueueOptions(
         durable=durable,
         exclusive=exclusive,
@@ -108,15 +108,15 @@ class _Where(msgspec.Struct, frozen=True, gc=False):
     virtual_host: str
 
     def refused(self) -> str:
-        """Say that it is wrong."""
+        """Return the error that it is wrong."""
         return f"invalid arg '{self.argument}' for queue '{self.queue}' in vhost '{self.virtual_host}'"
 
     def invalid(self, detail: str) -> PreconditionFailed:
-        """Say what is wrong with the value."""
+        """Return the error about the value."""
         return PreconditionFailed(f"{self.refused()}: {detail}")
 
     def wrong_type(self, value: object) -> PreconditionFailed:
-        """Say that the value is of a type that it cannot have."""
+        """Return the error that the value is of a wrong type."""
         return self.invalid(f"{{unacceptable_type,{type_name(value)}}}")
 
 

@@ -2,9 +2,9 @@
 
 Memory is made free by consuming alone. So a connection with something to consume or to settle should go on, and can if
 it has asked for confirms: then what it publishes is answered by basic.nack. All others are not read from their first
-publish on, and told so, for nothing may overtake that publish: an ack that was read past it would settle an input whose
-output might still be lost. Who waits like this with messages in its hands holds up its own queue. After a while it is
-closed, and what it had goes to others.
+publish on, and sent a notice, for nothing may overtake that publish: an ack that was read past it would settle an input
+whose output might still be lost. A client that waits like this with unsettled messages holds up its own queue. After a
+while it is closed, and what it had goes to others.
 
 A disk that cannot be written is no reason to wait, since it may last for days: durable messages are refused.
 """
@@ -32,7 +32,7 @@ GAVE_UP = (
     "low on memory: a publish has waited for 30 s, and with it what this connection has consumed; consume and publish "
     "on connections of their own, or use confirms"
 )
-"""What a client hears whose patience is over."""
+"""The text for a client that has waited for so long."""
 
 
 class Blocked:
@@ -42,13 +42,13 @@ class Blocked:
         connection: The connection.
     """
 
-    __slots__ = ("_connection", "_unwritable_told", "due")
+    __slots__ = ("_connection", "_unwritable_sent", "due")
 
     def __init__(self, connection: "AMQPServerConnection") -> None:
         self._connection = connection
         self.due = inf
         """When a client that waits has waited so long that what it holds is to go to others."""
-        self._unwritable_told = False  # that the store cannot be written
+        self._unwritable_sent = False  # that the store cannot be written
 
     @property
     def can_make_room(self) -> bool:
@@ -92,7 +92,7 @@ class Blocked:
         self.due = inf
         self._connection.publisher.forget(self._writable)
 
-    def tell_unwritable(self) -> None:
+    def send_unwritable(self) -> None:
         """Tell the client, once, that durable messages are refused, since the store cannot be written.
 
         It is read on: its acks make room.
@@ -100,20 +100,20 @@ class Blocked:
         connection = self._connection
         persistence = connection.directory.persistence
         assert persistence is not None
-        if self._unwritable_told:
+        if self._unwritable_sent:
             return
-        self._unwritable_told = True
+        self._unwritable_sent = True
         connection.note(logging.WARNING, "durable messages are refused", reason=str(persistence.journal.fault))
         if connection.login.client_can("connection.blocked"):
             connection.engine.send_method(0, ConnectionBlocked(_UNWRITABLE))
         persistence.when_writable(self._writable)
 
     def _writable(self) -> None:
-        self._connection.ref.run_in_turn(self._tell_writable)
+        self._connection.ref.run_in_turn(self._send_writable)
 
-    def _tell_writable(self) -> None:
+    def _send_writable(self) -> None:
         connection = self._connection
-        self._unwritable_told = False
+        self._unwritable_sent = False
         if connection.has_left:
             return
         if connection.login.client_can("connection.blocked"):

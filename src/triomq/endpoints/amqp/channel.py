@@ -46,7 +46,7 @@ class Consumer(DirectSubscription):
         access: What the user may do.
         no_ack: Whether what it gets counts as accepted.
         exclusive: Whether it wants to be the queue's only one.
-        priority: Who gets messages first.
+        priority: Of several consumers those with the highest get messages first.
         no_local: Whether what the connection itself publishes never comes.
 
     Raises:
@@ -88,7 +88,7 @@ class Consumer(DirectSubscription):
 
     @property
     def lessee(self) -> "ServerChannel":
-        """Who has leased the queue, if a direct connection takes what it gets."""
+        """The channel that has leased the queue, if a direct connection takes what it gets."""
         return self.channel
 
     @property
@@ -142,7 +142,7 @@ class ServerChannel:
         self._head = Head()  # of the messages that were delivered last, and their framing
         self._framing = framing_of(self._head)
         self.transaction: ChannelTransaction | None = None
-        self._held_cancels: list[str] | None = None  # tags of consumers whose end is told a little later
+        self._held_cancels: list[str] | None = None  # tags of consumers whose cancels are sent later
         self._recovers = False  # whether to deliver again what is unsettled, once deliveries may go
 
     def reply(self, method: Method) -> None:
@@ -150,7 +150,7 @@ class ServerChannel:
         self.connection.engine.send_method(self.number, method)
 
     def select_transactions(self) -> None:
-        """Let all that is published and settled from now on be part of a transaction."""
+        """Make all that is published and settled from now on part of a transaction."""
         if self.transaction is None:
             self.transaction = ChannelTransaction(self)
             self.unsettled.settler = self.transaction.settle
@@ -164,7 +164,7 @@ class ServerChannel:
 
     @contextmanager
     def cancels_behind(self) -> Iterator[None]:
-        """Tell of consumers that are cancelled now behind what is said in the block, as with RabbitMQ."""
+        """Send cancels behind the replies of the block, as RabbitMQ does."""
         held = self._held_cancels = []
         try:
             yield
@@ -215,7 +215,7 @@ class ServerChannel:
     def _translate(
         self, head: Head, contents: Sequence[bytes], counts: Sequence[int] | None
     ) -> Iterator[tuple[Framing, bytes]]:
-        """Put what came over another wire, or from this process, into AMQP's form, with how often it came back."""
+        """Convert what came over another wire, or from this process, with how often it came back."""
         for number, content in enumerate(contents):
             properties, body = self.connection.to_wire(QueueMessage(head, content))
             if counts is not None:
@@ -264,14 +264,14 @@ class ServerChannel:
                 self._put_again(numbered, tags)
 
     def _put_again(self, numbered: Numbered, tags: Sequence[int]) -> None:
-        """Let deliveries go out once more when their time has come."""
+        """Add deliveries that go out once more."""
         size = sum(map(len, numbered.contents))
         writer = self.connection.writer
         writer.window.take(len(tags), size)
         writer.outgoing.append(Again(self, numbered, tags, size))
 
     def encode_again(self, numbered: Numbered, tags: Sequence[int]) -> None:
-        """Give deliveries new tags and encode them, as far as they are still unsettled and their consumer is there."""
+        """Encode deliveries under new tags, as far as they are still unsettled and their consumer is there."""
         tags = self.unsettled.still(numbered, tags)
         consumer = _consumer_of(numbered)
         if not tags:
@@ -298,7 +298,7 @@ class ServerChannel:
             consumer.close()
             yield
         if connection_ends and self.gate.held:
-            self.gate.release()  # nobody is left to do it
+            self.gate.release()  # the client cannot any more
         self.consumers.clear()
         if self.transaction is not None:
             self.transaction.rollback()
@@ -325,14 +325,19 @@ class Again(msgspec.Struct, frozen=True):
 
 
 def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -> None:
-    """Give a batch its delivery tags and encode it; what does not fit the client's frames ends its channel."""
+    """Encode a batch under delivery tags; what does not fit the client's frames ends its channel."""
     if isinstance(parcel, Again):
         parcel.channel.encode_again(parcel.numbered, parcel.tags)
         return
     consumer = parcel.feed.key  # type: ignore[union-attr]  # see Consumer; this is the hot path
     assert isinstance(consumer, Consumer)
     channel = consumer.channel
-    first = channel.unsettled.skip(parcel.left) if consumer.no_ack else channel.unsettled.enter(parcel)
+    ledger = channel.unsettled
+    if consumer.no_ack:
+        first = ledger.next_number
+        ledger.next_number = first + parcel.left  # as ``Ledger.skip`` does, without the call
+    else:
+        first = ledger.enter(parcel)
     contents: list[bytes] = parcel.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
     counts = _delivery_counts(parcel, connection.directory) if parcel.redelivered else None
     try:
@@ -363,7 +368,7 @@ def _consumer_of(numbered: Numbered) -> Consumer | None:
 
 
 def framing_of(head: Head) -> Framing:
-    """Give the engine its own framing back."""
+    """Return the engine's own framing of a head."""
     return Framing(
         max(0, head.frame), head.properties_start, head.properties_stop, head.body_start, head.body_trailer, head.flags
     )

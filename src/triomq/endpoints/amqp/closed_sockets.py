@@ -2,8 +2,8 @@
 
 Once connection.close is answered nothing is left of a connection but its socket. To end that at once looks simple, but
 some clients (Go's among them) read the end of the stream before they have worked off close-ok, and report a connection
-that was lost. So the socket stays for a while, further closes are answered, and nobody counts it: no limit, no user's
-presence, no drain.
+that was lost. So the socket stays for a while, further closes are answered, and it counts nowhere: in no limit, in no
+user's connections, in no drain.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ _SECONDS = 5.0
 
 _MOST = 1000
 """Sockets that wait at once; then the oldest one goes. A thousand clients may well restart together, and what waits
-here takes file descriptors from those who work."""
+here takes file descriptors from those that work."""
 
-_HEARD = 1024 * 1024
-"""Octets that may come after a close: some were on their way already, and a client that goes on sends in vain."""
+_MOST_BYTES = 1024 * 1024
+"""Bytes that may come after a close: some were on their way already, and a client that goes on sends in vain."""
 
 
 class ClosedSockets:
@@ -42,32 +42,32 @@ class ClosedSockets:
         """Take over the transport of a connection that its client has closed, and what is still to be sent on it."""
         if len(self._sockets) >= _MOST:
             self._end(next(iter(self._sockets)))
-        farewell = _ClosedSocket(transport, engine, self._end)
-        self._sockets[farewell] = None
-        self._wheel.set(farewell, now + _SECONDS, lambda _: self._end(farewell))
-        farewell.start()
+        closed = _ClosedSocket(transport, engine, self._end)
+        self._sockets[closed] = None
+        self._wheel.set(closed, now + _SECONDS, lambda _: self._end(closed))
+        closed.start()
 
-    def _end(self, farewell: "_ClosedSocket") -> None:
-        del self._sockets[farewell]
-        self._wheel.discard(farewell)
-        farewell.close()
+    def _end(self, closed: "_ClosedSocket") -> None:
+        del self._sockets[closed]
+        self._wheel.discard(closed)
+        closed.close()
 
     def close(self) -> None:
         """Close them all."""
-        for farewell in list(self._sockets):
-            self._end(farewell)
+        for closed in list(self._sockets):
+            self._end(closed)
 
 
 class _ClosedSocket:
     """One socket, and its engine, which answers closes; a driver of the transport."""
 
-    __slots__ = ("_end", "_engine", "_heard", "_transport")
+    __slots__ = ("_end", "_engine", "_received", "_transport")
 
     def __init__(self, transport: Transport, engine: AMQPEngine, end: Callable[["_ClosedSocket"], None]) -> None:
         self._transport = transport
         self._engine = engine
         self._end = end
-        self._heard = 0
+        self._received = 0
 
     def start(self) -> None:
         """Read, and write what the connection has left to write."""
@@ -77,8 +77,8 @@ class _ClosedSocket:
 
     def received(self, data: bytes) -> None:
         """ReplyCode closes; end when the client does."""
-        self._heard += len(data)
-        if not data or self._heard > _HEARD:
+        self._received += len(data)
+        if not data or self._received > _MOST_BYTES:
             self._end(self)
             return
         self._engine.receive_data(data)
@@ -89,11 +89,11 @@ class _ClosedSocket:
         self._write()
 
     def _write(self) -> None:
-        octets = self._engine.data_to_send()
-        if octets:
-            self._transport.send_nowait(octets)
+        data = self._engine.data_to_send()
+        if data:
+            self._transport.send_nowait(data)
 
     def close(self) -> None:
-        """Close the socket, after a goodbye where the transport has one of its own."""
+        """Close the socket, after the transport's own last words, where it has some."""
         self._transport.end_sending()
         self._transport.close()

@@ -1,7 +1,7 @@
 """One AMQP connection: what is AMQP's own of a client on a stream.
 
 ``StreamClient`` works off what the client sends in turns: one chunk of bytes, all that follows from it, one write. Here
-are channels and how they end, what the client is told, and AMQP's way to close.
+are channels and how they end, what the client is sent, and AMQP's way to close.
 """
 
 import logging
@@ -91,7 +91,7 @@ class AMQPServerConnection(StreamClient):
         self._handed_over = False  # the transport belongs to another owner now
         self._ending_channels: Iterator[None] | None = None  # what is left to do for their end
         self._ends = False  # whether this actor is to end after that
-        self._came_to = ""  # the domain that it has entered as a peer
+        self._peer_in = ""  # the domain that it has entered as a peer
 
     # The first bytes, and the log-in
 
@@ -128,12 +128,12 @@ class AMQPServerConnection(StreamClient):
             if self.login.instance:
                 self.context.origins.go(domain, origin)
             raise
-        self._came_to = domain if self.login.instance else ""
+        self._peer_in = domain if self.login.instance else ""
 
     # Refusals
 
     def refused(self, event: Event, error: TriomqError) -> None:
-        """Close the channel, or the connection, with what RabbitMQ would say."""
+        """Close the channel, or the connection, as RabbitMQ does."""
         if isinstance(event, AckRun):
             numbers = (60, 80)
             answer = reply_code_of(error, self.virtual_host, "queue")
@@ -148,7 +148,7 @@ class AMQPServerConnection(StreamClient):
         if answer.code in HARD_CODES:
             self.fail(answer.code, answer.text, class_id, method_id)
         else:
-            channel.publisher.confirm()  # what was done on the channel before is told before it is closed
+            channel.publisher.confirm()  # replies to what was done on the channel before come before its end
             self.note(logging.INFO, "channel failed", channel=channel.number, code=answer.code, reason=answer.text)
             self.end_channel(channel.number)
             self.engine.close_channel(channel.number, answer.code, answer.text, class_id, method_id)
@@ -191,7 +191,7 @@ class AMQPServerConnection(StreamClient):
         self.blocked.end(pressure)
 
     def judge_unfinished(self) -> None:
-        """Ask whether publishes that have begun may be, before their bodies are read."""
+        """Check publishes that have begun, before their bodies are read."""
         if not self._events:  # those come before
             for number, method in self.engine.take_begun():
                 begin_publish(self, number, method)
@@ -272,7 +272,7 @@ class AMQPServerConnection(StreamClient):
             self.fail(506, GAVE_UP)
 
     def watch_unsettled(self, queue: QueueState) -> None:
-        """Note that deliveries of a queue are going out that the client is to settle in time."""
+        """Watch that the client settles deliveries of a queue in time."""
         if self.timeouts.watch(queue):
             self.reschedule()
 
@@ -311,8 +311,8 @@ class AMQPServerConnection(StreamClient):
     def end_channels(self) -> None:
         """End all channels, since the connection ends: what fits into this turn, and the rest in turns of their own.
 
-        Nothing more is delivered meanwhile. As long as there are channels the actor stays, since whatever a queue had
-        told one that is gone would be lost.
+        Nothing more is delivered meanwhile. As long as there are channels the actor stays, since a message of a
+        queue to one that is gone would be lost.
         """
         if self.open_channels and self._ending_channels is None:
             self.writer.window.hold()
@@ -345,12 +345,12 @@ class AMQPServerConnection(StreamClient):
             super().end()
 
     def put_back(self) -> None:
-        """End all channels, and be told of no alarm any more."""
+        """End all channels, and wait for no alarm any more."""
         super().put_back()
         self.end_channels()
         self.blocked.forget()
-        if self._came_to:
-            self.context.origins.go(self._came_to, self.session.origin)
+        if self._peer_in:
+            self.context.origins.go(self._peer_in, self.session.origin)
 
     def left(self) -> None:
         """Leave the socket to a client that has closed in order; otherwise linger."""

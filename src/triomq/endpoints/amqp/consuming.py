@@ -55,7 +55,7 @@ def _consume(channel: ServerChannel, method: BasicConsume) -> None:
     arguments = plain_arguments(method.arguments)
     priority = consumer_priority(queue.name, connection.virtual_host, arguments)
     if method.exclusive and queue.options.single_active:
-        raise InExclusiveUse(queue.name)  # one of them is to have all: which one is the queue's to say
+        raise InExclusiveUse(queue.name)  # one of them is to have all: the queue chooses which
     tag = method.consumer_tag or generated_name("amq.ctag-")
     consumer = open_consumer(
         channel,
@@ -91,7 +91,7 @@ def open_consumer(
     priority: int = 0,
     no_local: bool = False,
 ) -> Consumer:
-    """Let a channel have what comes into a queue, under a tag that is free; raises as ``Subscription`` does."""
+    """Open a consumer of a queue, under a tag that is free; raises what ``Subscription`` does."""
     connection = channel.connection
     if len(channel.consumers) >= MOST_CONSUMERS:
         raise AMQPRefusal(530, f"reached maximum ({MOST_CONSUMERS}) of consumers per channel")
@@ -116,7 +116,7 @@ def open_consumer(
 
 
 def close_consumer(channel: ServerChannel, tag: str) -> None:
-    """Let a channel have no more under a tag, if that is one of its own."""
+    """Close the consumer that a channel has under a tag, if it has one."""
     consumer = channel.consumers.pop(tag, None)
     if consumer is not None:
         channel.connection.drop(consumer)

@@ -40,7 +40,7 @@ _AROUND = 16
 _OfDomain = Callable[[DomainInspector, Operation[object]], object]
 _OfBroker = Callable[[BrokerInspector, Operation[object]], object]
 
-# What shows the virtual host of the connection alone, which whoever may enter it may see.
+# What shows the virtual host of the connection alone, which all of its users may see.
 _OF_DOMAIN: dict[type[Operation[object]], _OfDomain] = cast(
     "dict[type[Operation[object]], _OfDomain]",
     {
@@ -83,10 +83,10 @@ def _operation(method: ControlRequest) -> Operation[object]:
 
 
 def _ask(channel: ServerChannel, operation: Operation[object], room: int) -> object:
-    """Let the operation's inspector answer; what shows more than the virtual host passes by the second branch alone."""
+    """Ask the operation's inspector; what shows more than the virtual host passes by the second branch alone."""
     connection = channel.connection
     if isinstance(operation, BrowseQueue):
-        require_read(channel, "queue", operation.queue)  # who may watch may not read what others write
+        require_read(channel, "queue", operation.queue)  # a right to watch is none to read what others write
     if (look := _OF_DOMAIN.get(type(operation))) is not None:
         inspector = DomainInspector(
             connection.directory,
@@ -105,7 +105,7 @@ def _ask(channel: ServerChannel, operation: Operation[object], room: int) -> obj
 
 
 def _definitions(channel: ServerChannel, operation: ExportDefinitions) -> Iterable[Paged[Definitions]]:
-    """Say what the broker consists of, passwords' hashes included, to whoever may do anything with it anyway.
+    """Return what the broker consists of, passwords' hashes included, for an administrator.
 
     Raises:
         AMQPRefusal: The user is no administrator (403).

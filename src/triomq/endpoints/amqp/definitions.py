@@ -57,7 +57,7 @@ _Declared = DefinedExchange | DefinedQueue | DefinedBinding
 
 
 async def declare_all(definitions: Definitions, domains: Mapping[str, DomainAccess]) -> list[str]:
-    """Let there be the exchanges, queues and bindings; those that are there already, and are equal, stay.
+    """Declare the exchanges, queues and bindings; those that are there already, and are equal, stay.
 
     Args:
         definitions: What there is to be.
@@ -93,7 +93,7 @@ def _named(found: _Declared) -> str:
 
 
 def _request(found: _Declared, session: Session) -> Request[object]:
-    """Make what to ask a domain for.
+    """Return the requests to a domain.
 
     Raises:
         AMQPRefusal: The exchange is of an unknown type.
@@ -134,7 +134,7 @@ def _queue_options(found: DefinedQueue) -> QueueOptions:
 
 
 def describe(broker: BrokerContext, virtual_hosts: Mapping[str, str]) -> Iterator[Definitions]:
-    """Say what a broker consists of, in parts; queues that belong to a session are left out, and all
+    """Return what a broker consists of, in parts; queues that belong to a session are left out, and all
     that a peer has made, which tells it again itself.
 
     Args:
@@ -155,7 +155,7 @@ def describe(broker: BrokerContext, virtual_hosts: Mapping[str, str]) -> Iterato
 
 
 def _defined_user(user: User) -> DefinedUser:
-    """Describe a user; one whose password is not kept as RabbitMQ keeps it has none in its words."""
+    """Describe a user; one whose password is not stored in RabbitMQ's form has none."""
     kinds = [text.partition("$") for text in user.verifiers]
     kind, _, password_hash = next((parts for parts in kinds if parts[0] in _HASHES), ("RABBITMQ-SHA-256", "", ""))
     limits = {"max-connections": user.limits.connections, "max-channels": user.limits.channels}
@@ -247,7 +247,7 @@ def _defined_binding(binding: Binding, vhost: str) -> DefinedBinding:
 
 
 def _arguments(options: QueueOptions | SinkOptions, plain: QueueOptions | SinkOptions) -> dict[str, object]:
-    """Give the arguments that differ from a plain declare, as clients write them."""
+    """Return the arguments that differ from a plain declare, as clients write them."""
     found = {
         ARGUMENTS[option]: _on_wire(option, getattr(options, option))
         for option in options.__struct_fields__

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from triomq.endpoints.amqp.connection import AMQPServerConnection
 
 PRIVATE_BYTES = 64 * 1024 * 1024
-"""The ceiling of a queue with a direct feed, or of a pipe, if it has no limit: nobody has to read it."""
+"""The ceiling of a queue with a direct feed, or of a pipe, if it has no limit: it may never be read."""
 
 _REASONS = {Undelivered.NO_ROUTE: (312, "NO_ROUTE"), Undelivered.NO_CONSUMERS: (313, "NO_CONSUMERS")}
 
@@ -71,7 +71,7 @@ class AMQPDirectFeeds(dict[QueueState, DirectFeed]):
         self._writer = writer
 
     def attach(self, queue: QueueState, direct: DirectFeed) -> None:
-        """Let all consumers of a queue get their messages on a direct connection, also what is not encoded yet."""
+        """Move all consumers of a queue to a direct connection, also what is not encoded yet."""
         self[queue] = direct
         queue.set_ceiling(PRIVATE_BYTES)
         for channel in self._channels.values():
@@ -81,7 +81,7 @@ class AMQPDirectFeeds(dict[QueueState, DirectFeed]):
                     consumer.move(direct_feed(consumer.home, direct))
 
     def detach(self, queue: QueueState, direct: DirectFeed) -> None:
-        """Let consumers to come get their messages over AMQP again, if this direct connection is attached."""
+        """Send messages of consumers to come over AMQP again, if this direct connection is attached."""
         if self.get(queue) is direct:
             del self[queue]
 

@@ -70,8 +70,8 @@ class AMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         consumer_timeout: Seconds that a client may leave a delivery unsettled before its channel is closed, unless the
             queue has a limit of its own; 0 for ever.
         tls: How to speak TLS; none is not at all.
-        allow_plain_insecure: Let clients on other machines say their passwords where others can listen, without TLS.
-        direct: What clients are told of direct connections: 1 asks for them where they can be used, 0 allows them.
+        allow_plain_insecure: Let clients on other machines send their passwords in plain text, without TLS.
+        direct: What is announced of direct connections: 1 asks for them where they can be used, 0 allows them.
         direct_connections: Whether there are any.
         direct_heartbeat: Seconds between null messages on a direct feed that is quiet; 0 for none.
         direct_message_size: Octets of the largest message on a direct connection, its size word aside; as above.
@@ -121,15 +121,15 @@ class AMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         return self.path or name_of((self.host, self.port or 0))
 
     def bound_to(self, port: int) -> "AMQP":
-        """Give the same configuration with the port that was found."""
+        """Return the same configuration with the port that was found."""
         return msgspec.structs.replace(self, port=port)
 
     def make(self, broker: BrokerContext) -> "AMQPEndpoint":
-        """Make the actor that listens."""
+        """Return the actor that listens."""
         return AMQPEndpoint(self, broker)
 
     def with_virtual_hosts(self, domains: Mapping[str, str]) -> "AMQP":
-        """Return the configuration with further virtual hosts; what it says itself counts more."""
+        """Return the configuration with further virtual hosts; its own count more."""
         return msgspec.structs.replace(self, virtual_hosts={**domains, **self.virtual_hosts})
 
     def client_url(self, address: str, credentials: str) -> str:
@@ -137,7 +137,7 @@ class AMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         return f"{'amqp' if self.tls is None else 'amqps'}://{credentials}@{address}"
 
     def settings(self, mechanisms: tuple[str, ...]) -> Settings:
-        """Say what the engine needs to know; ``mechanisms`` are those that are offered, best first."""
+        """Return what the engine needs to know; ``mechanisms`` are those that are offered, best first."""
         return Settings(
             mechanisms=mechanisms,
             channel_max=self.channel_max,
@@ -191,12 +191,12 @@ class AMQPEndpoint(Endpoint):
         self._closed_sockets = ClosedSockets(self.timers)
 
     async def on_start(self) -> None:
-        """Listen, and see to leases that nobody uses."""
+        """Listen, and expire leases that are not used."""
         await super().on_start()
         self.start_task(self._expire_leases)
 
     async def on_stop(self) -> None:
-        """Close the sockets that were left to their clients, and let sessions go that only a lease has kept alive."""
+        """Close the sockets that were left to their clients, and end sessions that only have a lease left."""
         self._closed_sockets.close()
         self._leases.close()
         await super().on_stop()
@@ -236,7 +236,7 @@ class AMQPEndpoint(Endpoint):
         connection.received(data)
 
     def _offered(self, transport: Transport) -> Mapping[str, MakeMechanism]:
-        """Say how a client may log in: by a certificate if it has shown one, by a password where that is allowed."""
+        """Return how a client may log in: by a certificate if it has shown one, by a password where that is allowed."""
         if isinstance(transport, TLSSocket) and self._tls is not None:
             name = transport.client_name(self._tls.client_name)
             external = {"EXTERNAL": partial(External, name=name)} if name else {}

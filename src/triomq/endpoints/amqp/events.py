@@ -80,7 +80,7 @@ def begin_publish(connection: "AMQPServerConnection", number: int, method: Basic
 
 
 def _received(connection: "AMQPServerConnection", event: Received) -> None:
-    """Have the method's handler answer; nothing is written before the store has what it has recorded."""
+    """Call the method's handler; nothing is written before the store has what that has recorded."""
     channel = connection.open_channels.get(event.channel)
     if channel is None:
         _received_control(connection, event)

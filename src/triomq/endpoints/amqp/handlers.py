@@ -82,8 +82,8 @@ def _tx_rollback(channel: ServerChannel, method: TxRollback) -> None:
     channel.reply(TxRollbackOk())
 
 
-def _note(channel: ServerChannel, method: BasicCancelOk | ChannelFlowOk) -> None:
-    """Take the answer to a word of ours; nothing waits for it, so one that answers nothing does no harm."""
+def _ignore(channel: ServerChannel, method: BasicCancelOk | ChannelFlowOk) -> None:
+    """Ignore the answer to a method of ours; nothing waits for it, so one that answers nothing does no harm."""
 
 
 HANDLERS: dict[type[Method], Handler] = guarded(
@@ -95,9 +95,9 @@ HANDLERS: dict[type[Method], Handler] = guarded(
             **DIRECT,
             **RESTMS,
             AccessRequest: _access_request,
-            BasicCancelOk: _note,
+            BasicCancelOk: _ignore,
             ChannelFlow: _flow,
-            ChannelFlowOk: _note,
+            ChannelFlowOk: _ignore,
             ConfirmSelect: _confirm_select,
             ControlRequest: control_request,
             TxCommit: _tx_commit,

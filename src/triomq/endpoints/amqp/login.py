@@ -1,7 +1,6 @@
-"""Logging in: who a client of an AMQP connection is, what it can bear, and whether it is let into a virtual host.
+"""Logging in: AMQP's own words, what a client can bear, and whether it may enter a virtual host.
 
-What has to be worked out, such as a password that is held against a verifier, is worked out by a thread; the connection
-reads nothing meanwhile. Who fails too often is not even heard.
+The steps, slow passwords and the counting of guesses are the base's (``endpoints.base.login``).
 """
 
 import logging
@@ -50,7 +49,7 @@ def _decode_bare(table: bytes) -> Mapping[str, FieldValue]:
 PLAIN_MECHANISMS: Final[Mapping[str, MakeMechanism]] = MappingProxyType(
     {"PLAIN": Plain, "AMQPLAIN": lambda users: AMQPlain(users, _decode_bare)}
 )
-"""The SASL mechanisms by which a client says its password."""
+"""The SASL mechanisms by which a client sends its password."""
 
 MECHANISMS: Final[Mapping[str, MakeMechanism]] = MappingProxyType(
     {**{name: partial(Scram, name=name) for name in SCRAM_HASHES}, **PLAIN_MECHANISMS}
@@ -59,7 +58,7 @@ MECHANISMS: Final[Mapping[str, MakeMechanism]] = MappingProxyType(
 
 
 class AMQPLogin(Login["AMQPServerConnection"]):
-    """The log-in of one connection, and what the client has told of itself; made by the connection, ends with it."""
+    """The log-in of one connection, and what the client has sent of itself; made by the connection, ends with it."""
 
     __slots__ = ("_capabilities", "instance", "origin")
 
@@ -113,12 +112,12 @@ def login_requested(connection: "AMQPServerConnection", event: LoginRequested) -
 
 
 def challenge_answered(connection: "AMQPServerConnection", event: ChallengeAnswered) -> None:
-    """Go on with a log-in."""
+    """Continue a log-in."""
     connection.login.next(connection, event.response)
 
 
 def open_requested(connection: "AMQPServerConnection", event: OpenRequested) -> None:
-    """Let a client into a virtual host, if there is one, the user may be there, and has room for a connection."""
+    """Enter a virtual host, if there is one, the user may be there, and has room for a connection."""
     name, user = event.virtual_host, connection.user
     domain_name = connection.virtual_hosts.get(name)
     domain = None if domain_name is None else connection.context.domains.get(domain_name)
@@ -127,38 +126,38 @@ def open_requested(connection: "AMQPServerConnection", event: OpenRequested) -> 
         return
     access = connection.context.users.access(user, domain_name)
     if not access.may_enter:
-        _keep_out(connection, f"access to vhost '{name}' refused for user '{user}'")
+        _refuse_entry(connection, f"access to vhost '{name}' refused for user '{user}'")
     elif not connection.context.quotas.has_room(user, "connections"):
         limit = f"user connection limit ({connection.context.quotas.limit(user, 'connections')}) is reached"
-        _keep_out(connection, f"connection refused for user '{user}': {limit}")
+        _refuse_entry(connection, f"connection refused for user '{user}': {limit}")
     else:
         try:
             connection.enter(user, domain_name, virtual_host=name)
         except AccessRefused as refused:
-            _keep_out(connection, str(refused))
+            _refuse_entry(connection, str(refused))
             return
         connection.engine.open_connection()
         connection.note(logging.INFO, "connection opened")
 
 
-def _keep_out(connection: "AMQPServerConnection", text: str) -> None:
+def _refuse_entry(connection: "AMQPServerConnection", text: str) -> None:
     connection.note(logging.WARNING, "connection refused", reason=text)
     connection.ending = text
     connection.close(530, text, 10, 40)
 
 
 def secret_updated(connection: "AMQPServerConnection", method: ConnectionUpdateSecret) -> None:
-    """Take a new secret; of a user whose time is limited it is looked at, and then lets the connection go on.
+    """Check a new secret, of a user whose time is limited; then the connection goes on.
 
-    RabbitMQ looks at no user's that it keeps itself.
+    RabbitMQ looks at no secret of a user of its own.
     """
     user = connection.context.users.get(connection.user)
     if user is None or user.expires is None:
         _renewed(connection, method)
         return
-    heard = may_try(connection.context, connection.peer, user.name)
+    judged = may_try(connection.context, connection.peer, user.name)
     credentials = Credentials(connection.user, method.new_secret)
-    step = Plain(connection.context.users).judge(credentials) if heard else Denied(user.name)
+    step = Plain(connection.context.users).judge(credentials) if judged else Denied(user.name)
     judge = partial(_judge_update, method=method)
     if isinstance(step, Pending):
         connection.login.work_out(connection, step, judge)

@@ -22,12 +22,12 @@ STANDARD_EXCHANGES: Final = {
 
 
 def generated_name(prefix: str) -> str:
-    """Make a name that nobody has: 128 random bits (section 1.7.2.1, server-named queues)."""
+    """Return a name that is not used: 128 random bits (section 1.7.2.1, server-named queues)."""
     return f"{prefix}{base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip('=')}"
 
 
 def named(channel: "ServerChannel", name: str) -> str:
-    """Let the empty name mean the queue declared last on this channel (section 1.7.2.3).
+    """Return a queue's name; the empty one means the queue declared last on this channel (section 1.7.2.3).
 
     Raises:
         NotFound: None was.
@@ -40,10 +40,10 @@ def named(channel: "ServerChannel", name: str) -> str:
 
 
 def queue_named(channel: "ServerChannel", name: str) -> QueueState:
-    """Find the queue that a client means, which its session may use.
+    """Return the queue that a client means, which its session may use.
 
     Raises:
-        NotFound: There is no such queue, or it is one for direct replies, which nobody uses by its name.
+        NotFound: There is no such queue, or it is one for direct replies, which has no use by its name.
         QueueLocked: It belongs exclusively to another session.
     """
     meant = named(channel, name)

@@ -1,7 +1,7 @@
 """What each method needs, as a table: RabbitMQ's rules, in RabbitMQ's order, with RabbitMQ's texts.
 
-A row is looked at before its method's handler runs, and says no with 403. Methods that need nothing have a row that
-says why. Two rights are asked for where their names become known: a queue without a name gets one from the broker, and
+A row is looked at before its method's handler runs, and refuses with 403. Methods that need nothing have a row that
+tells why. Two rights are asked for where their names become known: a queue without a name gets one from the broker, and
 what is published is checked where its route is looked up, once for a route and never for a message.
 """
 
@@ -187,9 +187,9 @@ def _control(channel: "ServerChannel", method: ControlRequest) -> None:
 
 
 Need: TypeAlias = "Callable[[ServerChannel, Method], None] | str"
-"""What says no, or why nothing needs to."""
+"""What refuses, or why nothing needs to."""
 
-_QUIETLY = "asks where refusals are noted and nobody is told"
+_QUIETLY = "asks where refusals are logged and not sent"
 _ITS_OWN = "is about the client's own channel"
 _DELIVERED = "is about what was delivered to this channel, which needed the right to read"
 
@@ -238,7 +238,7 @@ NEEDS: Final[dict[type[Method], Need]] = cast(
 
 
 def guarded(handlers: "dict[type[Method], Handler]") -> "dict[type[Method], Handler]":
-    """Put what a method needs before what it does; methods that need nothing stay as they are.
+    """Return handlers that check first what their methods need; methods that need nothing stay as they are.
 
     Raises:
         KeyError: A method has no row.

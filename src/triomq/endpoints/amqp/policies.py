@@ -114,10 +114,10 @@ def read_policy(
     if apply_to not in APPLY_TO:
         raise ConfigError(f"apply_to: found {apply_to!r}, allowed are {', '.join(map(repr, APPLY_TO))}")
     if not definition:
-        raise ConfigError(f"definition: found nothing; let it say one of {', '.join(_SETTINGS)}")
-    said = {found.option: value for found, value in _read(definition)}
+        raise ConfigError(f"definition: found nothing; set one of {', '.join(_SETTINGS)}")
+    settings = {found.option: value for found, value in _read(definition)}
     try:
-        return Policy(name, pattern, msgspec.convert(said, PolicyOptions), APPLY_TO[apply_to], priority)
+        return Policy(name, pattern, msgspec.convert(settings, PolicyOptions), APPLY_TO[apply_to], priority)
     except PreconditionFailed as error:
         raise ConfigError(f"pattern: {error}") from None
 
@@ -144,6 +144,6 @@ def _advice(key: str) -> str:
 
 
 def policy_definition(options: PolicyOptions) -> dict[str, object]:
-    """Give a policy's settings in RabbitMQ's words."""
+    """Return a policy's settings in RabbitMQ's words."""
     values = ((key, setting, getattr(options, setting.option)) for key, setting in _SETTINGS.items())
     return {key: setting.write(value) for key, setting, value in values if value is not None}

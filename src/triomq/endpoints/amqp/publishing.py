@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from triomq.endpoints.amqp.channel import ServerChannel
     from triomq.endpoints.amqp.connection import AMQPServerConnection
 
-_HEADS = 1024  # heads kept per channel: publishers repeat keys; those that do not only pay for a new head
+_HEADS = 1024  # heads remembered per channel: publishers repeat keys; those that do not only pay for a new head
 
 _NO_ROUTE = (312, "NO_ROUTE")
 _NO_CONSUMERS = (313, "NO_CONSUMERS")
@@ -105,7 +105,7 @@ class ChannelPublisher:
         Raises:
             NoSuchSink: The exchange does not exist.
             SinkInternal: Only exchanges may publish into it.
-            AMQPRefusal: The user may not, or the publisher cannot be told to wait.
+            AMQPRefusal: The user may not, or the publisher cannot be made to wait.
             InvalidProperties: The properties of a message are not acceptable.
             PublishingPaused: Not now; nothing of the run was taken.
         """
@@ -137,7 +137,7 @@ class ChannelPublisher:
     # What messages share
 
     def _look_up(self, method: BasicPublish, framing: Framing, *, persistent: bool) -> None:
-        """Find the head and the route of messages, the same ones for messages that are alike."""
+        """Look up the head and the route of messages, the same ones for messages that are alike."""
         alike = (method.exchange, method.routing_key, framing, persistent)
         known = self._alike.get(alike)
         if known is None:
@@ -146,7 +146,7 @@ class ChannelPublisher:
         self._method, self._framing, self._persistent = method, framing, persistent
 
     def _learn(self, alike: tuple[str, str, Framing, bool]) -> tuple[Head, CachedRoute]:
-        """Make head and route; what is known of queues that may be gone is forgotten first."""
+        """Create head and route; what is known of queues that may be gone is forgotten first."""
         connection = self._channel.connection
         version = connection.directory.version
         if version != self._version or len(self._alike) >= _HEADS:
@@ -157,10 +157,10 @@ class ChannelPublisher:
         known = self._alike[alike] = head, CachedRoute(exchange, key)
         return known
 
-    # Runs some of whose messages say what concerns the broker
+    # Runs with messages that concern the broker
 
     def _mode_of(self, run: PublishRun) -> bool | None:
-        """Tell whether a run is persistent, if it goes on as it came and as one; None if that is to be looked into."""
+        """Return whether a run is persistent, if it goes on as it came and as one; None if that is not clear yet."""
         framing = run.framing
         if framing.flags & self._looked_into != HAS_DELIVERY_MODE:
             return None
@@ -243,7 +243,7 @@ class ChannelPublisher:
         return by_mode(framing, contents) if self._has_store else [(False, contents)]
 
     def _special(self, method: BasicPublish, special: _Special) -> RoutedRun:
-        """Make the run of one message, by all its keys."""
+        """Return the run of one message, by all its keys."""
         content = special.content
         ((persistent, _),) = self._by_mode(special.framing, [content])
         self._look_up(method, special.framing, persistent=persistent)
@@ -267,18 +267,18 @@ class ChannelPublisher:
             for run in self._publisher.admit(runs):
                 self._place_apart(method, run)
         else:
-            self._method = method  # of which what nobody wants is returned
+            self._method = method  # for messages that come back
             self._publisher.publish_all(runs, self.confirms, self._return_unrouted if method.mandatory else None)
 
     def _place_apart(self, method: BasicPublish, run: RoutedRun) -> None:
-        """Let messages be part of the transaction, or offer them to consumers that are there now."""
+        """Add messages to the transaction, or offer them to consumers that are there now."""
         if self._channel.transaction is not None:
             self._channel.transaction.publish(method, run)
         else:
             self.offer(method, run)
 
     def offer(self, method: BasicPublish, run: RoutedRun) -> None:
-        """Deal with messages that no queue is to keep: there is none, or they are for consumers that are there now."""
+        """Deal with messages that are not for a queue: there is none, or they are for consumers that are there now."""
         missed = self._publisher.offer(run, self.confirms)
         self._return(method, run.head, missed, _NO_CONSUMERS if run.route.queues else _NO_ROUTE)
 
@@ -314,13 +314,13 @@ class ChannelPublisher:
             AMQPRefusal: The publisher cannot be told otherwise.
         """
         channel, blocked = self._channel, self._channel.connection.blocked
-        hears = self.confirms is not None or channel.transaction is not None
+        is_answered = self.confirms is not None or channel.transaction is not None
         if paused.pressure is Pressure.BEHIND:
             raise paused
-        if paused.pressure is Pressure.MEMORY and not (hears and blocked.can_make_room):
+        if paused.pressure is Pressure.MEMORY and not (is_answered and blocked.can_make_room):
             raise paused
         if paused.pressure is Pressure.DISK:
-            blocked.tell_unwritable()
+            blocked.send_unwritable()
         if channel.transaction is not None:
             raise AMQPRefusal(406, f"{paused.pressure.value}; the whole transaction was rolled back")
         if self.confirms is None:
@@ -347,7 +347,7 @@ class ChannelPublisher:
         self._channel.connection.ref.run_in_turn(self._confirm_soon)
 
     def confirm(self) -> None:
-        """Tell the publisher what is placed by now: refusals singly, then the rest."""
+        """Confirm what is placed by now: refusals singly, then the rest."""
         channel = self._channel
         if self.confirms is None or not channel.open:
             return

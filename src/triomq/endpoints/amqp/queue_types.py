@@ -97,5 +97,5 @@ def check_named(name: str, arguments: Mapping[str, object]) -> None:
 
 
 def is_quorum(options: QueueOptions) -> bool:
-    """Tell whether a queue was declared as one of the type quorum."""
+    """Return whether a queue was declared as one of the type quorum."""
     return (_ARGUMENT, QueueType.QUORUM.value) in options.notes

@@ -100,7 +100,7 @@ def reply_code_of(refused: TriomqError, virtual_host: str, resource: str) -> Rep
     """Word a refusal.
 
     Args:
-        refused: What the core says.
+        refused: The refusal.
         virtual_host: The name that the client knows the domain by.
         resource: ``"queue"`` or ``"exchange"``: what the method was about.
     """
@@ -127,7 +127,7 @@ def _inequivalent(refused: Inequivalent, virtual_host: str, resource: str) -> st
 
 
 def _different(refused: Inequivalent) -> tuple[str, object, object]:
-    """Find the argument that differs, inside the notes if need be."""
+    """Return the argument that differs, inside the notes if need be."""
     if refused.option != "notes":
         option = refused.option
         return ARGUMENTS.get(option, option), on_wire(option, refused.received), on_wire(option, refused.current)
@@ -139,7 +139,7 @@ def _different(refused: Inequivalent) -> tuple[str, object, object]:
 
 
 def on_wire(option: str, value: object) -> object:
-    """Give an option's value as a client writes it."""
+    """Return an option's value as a client writes it."""
     if option in _TIMES and isinstance(value, float):
         return round(value * 1000)
     return None if option in _NONE_WHEN_OFF and not value else value

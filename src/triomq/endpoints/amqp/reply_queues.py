@@ -1,7 +1,7 @@
 """Direct reply-to: answers that go straight back to the channel that has asked (RabbitMQ's ``amq.rabbitmq.reply-to``).
 
 A client consumes from a queue of that name, which is none, and publishes requests that name it in their property
-``reply-to``. The broker writes a name there that it has made for this channel and that nobody can guess, and whatever
+``reply-to``. The broker writes a name there that it has made for this channel and that cannot be guessed, and whatever
 is published to that name, by way of the default exchange, reaches the consumer.
 
 Behind the name is a queue after all: in memory, its session's own, and gone with its one consumer. So replies are
@@ -25,7 +25,7 @@ _OPTIONS = QueueOptions(durable=False, exclusive=True, auto_delete=True)
 
 
 def open_reply_queue(channel: "ServerChannel", method: BasicConsume) -> QueueState:
-    """Make the queue of a consumer of direct replies; it goes when the consumer does.
+    """Declare the queue of a consumer of direct replies; it goes when the consumer does.
 
     Raises:
         AMQPRefusal: The channel has such a consumer already, or this one wants to acknowledge.
@@ -42,10 +42,10 @@ def open_reply_queue(channel: "ServerChannel", method: BasicConsume) -> QueueSta
 def declared_reply_queue(channel: "ServerChannel", name: str) -> QueueDeclareOk | None:
     """ReplyCode a declare, passive or not, of a name for direct replies; None if the name is none.
 
-    Whoever serves requests may so ask whether anybody still waits for an answer.
+    A server of requests may so ask whether its client still waits for an answer.
 
     Raises:
-        NoSuchQueue: Nobody waits for replies under this name, or has ever done.
+        NoSuchQueue: No client waits for replies under this name, or has ever done.
     """
     if not is_reply_queue(name):
         return None

@@ -1,10 +1,10 @@
 """The class restms on AMQP: resources of a RestMS server, or of another broker, as sinks, queues and bindings.
 
 A RestMS feed is what one writes to, and a pipe what one reads from: here a sink and a queue. A join is a binding. What
-a peer has made is its own: nobody else may delete it, and it stays when the peer goes. Messages in its pipes go to the
-peer, on the channel where it has named them.
+a peer has made is its own: no other client may delete it, and it stays when the peer goes. Messages in its pipes go to
+the peer, on the channel where it has named them.
 
-Whatever goes wrong is noted in the log and nobody is told, as the class wants it, so nothing here closes a channel.
+Whatever goes wrong is logged and not sent, as the class wants it, so nothing here closes a channel.
 """
 
 import logging
@@ -68,15 +68,15 @@ def _pipe_create(channel: ServerChannel, method: RestMSPipeCreate) -> None:
     if method.pipe_type not in _PIPE_TYPES:
         raise PreconditionFailed(f"there are no pipes of type '{method.pipe_type}', only pipe")
     queue = _declare_queue(channel, method.pipe_name)
-    queue.set_ceiling(PRIVATE_BYTES)  # its peer may be away for long
+    queue.set_ceiling(PRIVATE_BYTES)  # its peer may be gone for long
     _deliver(channel, f"x:{queue.name}", queue)
 
 
 def _declare_queue(channel: ServerChannel, name: str) -> QueueState:
-    """Let there be a queue, unless the peer has it made already, whatever it was declared with.
+    """Declare a queue, unless the peer has it made already, whatever it was declared with.
 
     Raises:
-        ForeignName: Somebody else has a queue of that name.
+        ForeignName: Another client has a queue of that name.
     """
     connection = channel.connection
     _require_free(name)
@@ -93,10 +93,10 @@ def _require_free(name: str) -> None:
 
 
 def _their_queue(channel: ServerChannel, name: str) -> QueueState:
-    """Find a queue that was made for this peer: it gets nobody else's messages, and binds nobody else's queue.
+    """Return a queue that was made for this peer: it gets no other client's messages, and binds no other's queue.
 
     Raises:
-        ForeignName: It was made by somebody else.
+        ForeignName: Another client has made it.
     """
     connection = channel.connection
     queue = connection.directory.queue(name, connection.session)
@@ -106,7 +106,7 @@ def _their_queue(channel: ServerChannel, name: str) -> QueueState:
 
 
 def _deliver(channel: ServerChannel, tag: str, queue: QueueState) -> None:
-    """Let the peer have what comes into a queue.
+    """Deliver what comes into a queue to the peer.
 
     Raises:
         PreconditionFailed: The tag serves another queue already, or is too long for one.
@@ -124,7 +124,7 @@ def _deliver(channel: ServerChannel, tag: str, queue: QueueState) -> None:
 def _pipe_delete(channel: ServerChannel, method: RestMSPipeDelete) -> None:
     _require_free(method.pipe_name)
     require_configure(channel, "queue", method.pipe_name)
-    for prefix in "xq":  # before the queue goes, so that the peer is not told of what it wants
+    for prefix in "xq":  # before the queue goes, so that the peer gets no cancel for what it wants
         close_consumer(channel, f"{prefix}:{method.pipe_name}")
     _delete_queue(channel, method.pipe_name)
 
@@ -150,7 +150,7 @@ def _feed_create(channel: ServerChannel, method: RestMSFeedCreate) -> None:
 
 
 def _declare_sink(channel: ServerChannel, name: str, kind: SinkKind) -> None:
-    """Let there be a sink, unless there is one of this kind."""
+    """Declare a sink, unless there is one of this kind."""
     connection, session = channel.connection, channel.connection.session
     existing = connection.directory.sinks.get(name)
     if existing is not None:
@@ -190,7 +190,7 @@ def _join_create(channel: ServerChannel, method: RestMSJoinCreate) -> None:
 
 
 def _queue_feed(channel: ServerChannel, method: RestMSJoinCreate | RestMSJoinDelete) -> QueueState | None:
-    """Find the feed of a join if it is a queue; its messages then go to the peer by way of no other."""
+    """Return the feed of a join if it is a queue; its messages then go to the peer by way of no other."""
     connection, name = channel.connection, method.feed_name
     if name in connection.directory.sinks or name not in connection.directory.queues:
         return None
@@ -198,7 +198,7 @@ def _queue_feed(channel: ServerChannel, method: RestMSJoinCreate | RestMSJoinDel
 
 
 def _binding(channel: ServerChannel, method: RestMSJoinCreate | RestMSJoinDelete) -> Binding:
-    """Make the binding of a join, if the user may bind these two."""
+    """Return the binding of a join, if the user may bind these two."""
     if not method.feed_name:
         raise NotFound("a join needs a feed's name")
     require_write(channel, "queue", method.pipe_name)
@@ -219,7 +219,7 @@ def _join_delete(channel: ServerChannel, method: RestMSJoinDelete) -> None:
 
 
 def _quiet(handler: Handler) -> Handler:
-    """Let refusals be noted and nothing else."""
+    """Log refusals, and do nothing else."""
 
     def quiet_handler(channel: ServerChannel, method: Method) -> None:
         channel.connection.system.turn.charge(_COST)

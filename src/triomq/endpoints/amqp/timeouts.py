@@ -1,4 +1,4 @@
-"""How long a client may leave deliveries unsettled, as with RabbitMQ: who never acks must not hold messages for ever.
+"""How long a client may leave deliveries unsettled, as with RabbitMQ: no client may hold messages for ever.
 
 No delivery carries a time. Every few seconds each channel that has something unsettled gets a mark: so much had gone
 out by then. What is unsettled and was out before a mark is at least as old as the mark.
@@ -32,7 +32,7 @@ class AckTimeouts:
 
     Args:
         seconds: How long a delivery may stay unsettled, unless its queue says otherwise; 0 for ever.
-        refuse: Called with a channel and an answer when it has kept one too long.
+        refuse: Called with a channel and an answer when it has had one for too long.
     """
 
     __slots__ = ("_marks", "_refuse", "_seconds", "_shortest", "next")
@@ -45,7 +45,7 @@ class AckTimeouts:
         self._marks: dict[ServerChannel, deque[_Mark]] = {}
 
     def watch(self, queue: QueueState) -> bool:
-        """Note that deliveries of a queue are going out that wait for an answer; tell whether ``next`` came nearer."""
+        """Watch deliveries of a queue, which are going out; return whether ``next`` came nearer."""
         limit = self._limit(queue)
         if limit < self._shortest:
             self._shortest = limit
@@ -79,7 +79,7 @@ class AckTimeouts:
                 self._refuse(channel, ReplyCode(406, text))
 
     def _exceeded(self, channel: ServerChannel, now: float, directory: Directory) -> float | None:
-        """Give the limit that something unsettled has exceeded, in seconds."""
+        """Return the limit that something unsettled has exceeded, in seconds."""
         ledger, marks = channel.unsettled, self._marks[channel]
         if not marks or marks[-1].below < ledger.next_number:
             marks.append(_Mark(now, ledger.next_number))

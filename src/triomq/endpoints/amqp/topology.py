@@ -74,7 +74,7 @@ def _exchange_declare(channel: ServerChannel, method: ExchangeDeclare) -> None:
             raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
         if existing is not None and name in STANDARD_EXCHANGES:
             # Section 1.6.2.1: durable counts "when creating a new exchange", the bit behind it is reserved. Clients of
-            # older brokers set that one, auto-delete, for any exchange, and nobody has made these.
+            # older brokers set that one, auto-delete, for any exchange, and no client has made these.
             current = existing.declared
             options = replace(options, durable=current.durable, auto_delete=current.auto_delete)
         channel.connection.ask_unguarded(
@@ -188,7 +188,7 @@ def _declared(channel: ServerChannel, method: QueueDeclare) -> QueueState:
 
 
 def _keyed(name: str, method: M) -> M:
-    """Take the last declared queue's name for the key as well, where neither is given.
+    """Return a method with the last declared queue's name for the key as well, where neither is given.
 
     Section 1.7.2.3: "If the queue name is empty, the server uses the last queue declared on the channel. If the routing
     key is also empty, the server uses this queue name for the routing key as well."

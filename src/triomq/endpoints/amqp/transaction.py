@@ -26,7 +26,7 @@ class ChannelTransaction:
     def __init__(self, channel: "ServerChannel") -> None:
         self._channel = channel
         self._work = Transaction(channel.connection.directory)
-        self._offers: list[tuple[BasicPublish, RoutedRun]] = []  # no queue is to keep them
+        self._offers: list[tuple[BasicPublish, RoutedRun]] = []  # for no queue
         self._mandatory: list[tuple[BasicPublish, RoutedRun]] = []  # their queues may be gone at the commit
         self._settled: list[tuple[Numbered, Sequence[int]]] = []
 
@@ -36,7 +36,7 @@ class ChannelTransaction:
         return bool(self._settled)
 
     def publish(self, method: BasicPublish, run: RoutedRun) -> None:
-        """Let an admitted run go to its queues, or back to the publisher, at the commit."""
+        """Add an admitted run, which goes to its queues, or back to the publisher, at the commit."""
         if method.immediate or not run.route.queues:
             self._offers.append((method, run))
         else:
@@ -45,12 +45,12 @@ class ChannelTransaction:
             self._work.publish(run.route.queues, Publish(run.head, run.contents, run.size))
 
     def settle(self, numbered: Numbered, outcome: Outcome, offsets: Sequence[int]) -> None:
-        """Let deliveries be settled at the commit."""
+        """Add deliveries that are settled at the commit."""
         self._settled.append((numbered, offsets))
         self._work.settle(numbered.batch, outcome, numbered.at(offsets))
 
     def commit(self) -> None:
-        """Do everything, and then return what reached nobody.
+        """Do everything, and then return what reached no consumer.
 
         Raises:
             AMQPRefusal: A queue is full and refuses messages; nothing was done.

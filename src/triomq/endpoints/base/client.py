@@ -14,9 +14,9 @@ Rules:
   (HTTP), share one with all other clients (a ZeroMQ ROUTER), and end by a time of silence.
 - Handlers are final, and call plain methods, the hooks: ``delivered``, ``cancelled``, ``closing``, ``due_at`` and
   ``due``, ``put_back``, ``left``, ``released``. A subclass that hides a handler is refused when its class is made.
-- Nothing that a client does can crash its endpoint, which has other clients. What the endpoint wants of it is told, or
-  done in a turn of the client's, so that an error ends this client; after that ``abandon`` puts back what it had, and
-  goes on where a hook fails.
+- Nothing that a client does can crash its endpoint, which has other clients. What the endpoint wants of it is a
+  message, or done in a turn of the client's, so that an error ends this client; after that ``abandon`` puts back what
+  it had, and goes on where a hook fails.
 - ``leave`` is idempotent and final. Subscriptions are closed before deliveries are put back, in one turn: the room that
   is given back would let the next messages come.
 """
@@ -30,20 +30,21 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar, TypeVarTuple, cas
 import msgspec
 import trio
 
-from triomq.actors import Message, Turn
+from triomq.actors import Message
 from triomq.core import (
     Batch,
     Deliver,
     Directory,
     FeedClosed,
     Publisher,
+    Restarting,
     Session,
     Subscription,
 )
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.domain_work import DomainWork
 from triomq.endpoints.base.overriding import check_overriding
-from triomq.errors import AccessRefused, NotFound, Refused
+from triomq.errors import AccessRefused, ActorStopped, NotFound, Refused
 from triomq.security import Access
 
 if TYPE_CHECKING:
@@ -110,10 +111,6 @@ class Client(DomainWork):
     until: float = inf
     """When its user's time is over, on Trio's clock."""
 
-    ending: str = ""
-    """Why it ends, once it does."""
-
-    _turn: Turn
     _left = False
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -183,7 +180,7 @@ class Client(DomainWork):
         """Work in a domain from now on, as a user, in a session of its own.
 
         Args:
-            user: Who, by a name that was checked.
+            user: The user's name, which was checked.
             domain: The domain's name.
             virtual_host: What the client calls it; its name if that is empty.
             origin: As which peer it may make things.
@@ -307,6 +304,18 @@ class Client(DomainWork):
         except Exception as error:  # whatever a protocol's task raises is to end its own client alone
             self.ref.run_in_turn(_raise, error)
 
+    @final
+    def when_restarted(self, restarting: Restarting, callback: Callable[[], object]) -> None:
+        """Call something, in a turn of this client's, when an actor that was asked can answer, or has been given up."""
+        self.start_task(self._wait_over, restarting, callback)
+
+    async def _wait_over(self, restarting: Restarting, callback: Callable[[], object]) -> None:
+        try:
+            await restarting.wait_over()
+        except ActorStopped:
+            pass  # the next try raises it
+        self.ref.run_in_turn(callback)
+
     # Logging
 
     def note(self, level: int, event: str, **fields: object) -> None:
@@ -403,7 +412,7 @@ class Client(DomainWork):
 
     @final
     def on_start(self) -> None:
-        """Find the turn; the endpoint calls ``started`` when it has this client among its own."""
+        """Remember the turn; the endpoint calls ``started`` when it has this client among its own."""
         self._turn = self.system.turn
 
     @final

@@ -30,17 +30,18 @@ class BrokerContext(msgspec.Struct, frozen=True):
 
     Args:
         domains: The domains by name; new ones may come.
-        users: Who may log in.
+        users: The users that may log in.
         codecs: How properties from each wire are decoded.
         direct: Which protocol direct connections speak.
         opened: When the broker was opened, on Trio's clock.
         quotas: Counts what users have at once.
-        failed_logins: Who has failed to log in lately.
+        failed_logins: Clients that have failed to log in lately.
         unfinished: What connections hold of messages that are not whole.
         guessing: How many passwords are worked out at once, each by a thread.
         instance: What tells this broker from all others.
-        origins: Which other brokers are here as peers.
-        direct_feeds: The feeds that direct connections take from, by their queues, for those who publish into them.
+        origins: The other brokers that are connected as peers.
+        direct_feeds: The feeds that direct connections take from, by their queues, for the sinks that publish into
+        them.
     """
 
     domains: Mapping[str, DomainAccess]

@@ -81,7 +81,7 @@ class DeliveryWriter:
         self.may_write = True
         """Whether the transport has taken everything so far."""
         self.outgoing: deque[Any] = deque()
-        """Parcels for the next ``flush``, appended to by whoever has some: a call for each would cost more."""
+        """Parcels for the next ``flush``, appended to directly: a call for each would cost more."""
         self._engine = engine
         self._transport = transport
         self._count = 0  # messages that the window counts and the transport has been given
@@ -115,7 +115,7 @@ class DeliveryWriter:
                     self._transport.notify_drained()  # the rest, and feeds that wait for room, in a turn of their own
 
     def _give_back(self) -> None:
-        """Give the window back what the transport has taken."""
+        """Return to the window what the transport has taken."""
         if self._count:
             count, size, self._count, self._size = self._count, self._size, 0, 0
             self.window.give(count, size)

@@ -6,11 +6,12 @@ came; one that has runs of such messages, as AMQP has, hands them to ``publisher
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from typing import Any, Final, TypeAlias, TypeVar, TypeVarTuple, final
 
 import trio
 
-from triomq.actors import InPlaceActor, Ref, Request
+from triomq.actors import InPlaceActor, Ref, Request, Turn
 from triomq.core import (
     CORE_CODEC,
     Batch,
@@ -29,6 +30,7 @@ from triomq.core import (
     Pressure,
     Properties,
     Publisher,
+    PublishingPaused,
     Purge,
     Receipt,
     Restarting,
@@ -40,7 +42,7 @@ from triomq.core import (
     encode_core,
     settle,
 )
-from triomq.errors import AccessRefused
+from triomq.errors import AccessRefused, LimitExceeded, Refused
 from triomq.security import Access
 
 R = TypeVar("R")
@@ -52,6 +54,13 @@ _ROUTES = 1024
 """Routes that a client remembers: most publish with few keys; those that do not only pay for a new one."""
 
 
+class ClientEnded(Refused):
+    """The client whose work this would be has ended; the reason is the broker's."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason or "the client has ended")
+
+
 class DomainWork(InPlaceActor):
     """The part of a ``Client`` that works in a domain; its attributes are there once that has entered one."""
 
@@ -60,6 +69,9 @@ class DomainWork(InPlaceActor):
 
     entered: bool = False
     """Whether it works in a domain."""
+
+    ending: str = ""
+    """Why it ends, once it does."""
 
     access: Access
     """What it may do; the next ones too are there once it has entered a domain."""
@@ -73,6 +85,7 @@ class DomainWork(InPlaceActor):
     window: Window | None = None
     """The window that all its subscriptions share, where it has one."""
 
+    _turn: Turn
     _unsettled: Ledger | None = None
     _version = -1  # of the directory, when the routes were begun
 
@@ -278,6 +291,68 @@ class DomainWork(InPlaceActor):
     def give_back(self, batch: Batch) -> None:
         """Return messages that the client has not seen to their places, unmarked."""
         return_unseen(batch, self.window)
+
+    # For tasks that borrow this client, such as requests of HTTP: none of them is in a turn
+
+    @final
+    def perform(self, function: Callable[[*Ts], R], *args: *Ts) -> R:
+        """Call something in a turn, and return what it returns; what it raises comes out, and ends nothing.
+
+        Raises:
+            ClientEnded: The client has left, or has never entered a domain.
+        """
+        if not self.entered:
+            raise ClientEnded(self.ending)
+        return self._turn.run(function, *args)
+
+    async def publish_and_wait(
+        self, sink: str, key: str, body: bytes, properties: Properties | None = None, *, patience: float = inf
+    ) -> int:
+        """Publish one message, and wait until each queue has answered, and until the disk has it if it is durable.
+
+        Cancelled while it waits for the end of a pressure, nothing was published. Once this client leaves nothing more
+        comes: have the task cancelled then.
+
+        Args:
+            sink: Where to.
+            key: By which key it is routed.
+            body: The message.
+            properties: What is known of it.
+            patience: Seconds to wait for the end of a pressure.
+
+        Returns:
+            To how many queues it went; none is no error here.
+
+        Raises:
+            LimitExceeded: A queue was full.
+            PublishingPaused: A pressure has lasted for too long, and nothing was published.
+            ClientEnded: As ``perform`` does.
+            Refused: As ``publish`` does.
+        """
+        answers: list[bool] = []
+        answered = trio.Event()
+
+        def done(placed: bool) -> None:
+            answers.append(placed)
+            answered.set()
+
+        deadline = trio.current_time() + patience
+        while True:
+            try:
+                count = self.perform(self.publish, sink, key, body, properties, done)
+                break
+            except PublishingPaused as paused:
+                with trio.move_on_at(deadline) as waiting:
+                    await self.publisher.wait_open(paused.pressure)
+                if waiting.cancelled_caught:
+                    raise
+        if count:
+            await answered.wait()
+            if not all(answers):
+                raise LimitExceeded("a queue has no room for the message")
+        else:
+            await trio.lowlevel.checkpoint()
+        return count
 
 
 def return_unseen(batch: Batch, window: Window | None) -> None:

@@ -1,7 +1,7 @@
 """What endpoints share, whatever their protocol: clients, their users and timers, and how all of it ends in order.
 
     Endpoint ──1..n── Listener          how clients come: StreamListener, later a ROUTER socket and HTTP
-        └─────0..n── Client             who has come: a child in place, with hooks of its protocol
+        └─────0..n── Client             a child in place, for each party, with hooks of its protocol
 
 An endpoint knows no socket. It supervises its clients, tells them what happens to their users, turns one wheel of
 timers for all of them, and drains: no new clients, those that are there are asked to go, and ``wait_empty`` ends when
@@ -29,7 +29,7 @@ _log = logging.getLogger("triomq.endpoints")
 
 _TIMERS = 200  # timers that are looked at in a row: some 5 ms of work
 
-_CLIENTS = 300  # clients that are told something in a row: some 10 ms of work
+_CLIENTS = 300  # clients that get a message in a row: some 10 ms of work
 
 
 class StopListening(Message, frozen=True):
@@ -40,7 +40,7 @@ class EndUsers(Message, frozen=True):
     """To an endpoint: users have changed; close clients that have logged in as one of these.
 
     Args:
-        reasons: What each of them is told.
+        reasons: The reason that each of them is sent.
     """
 
     reasons: Mapping[str, str]
@@ -89,7 +89,7 @@ class Endpoint(DynamicSupervisor):
         self.start_task(self._watch_timers)
 
     @final
-    async def run(self) -> None:  # the base says it
+    async def run(self) -> None:
         try:
             await super().run()
         finally:
@@ -188,7 +188,7 @@ class Endpoint(DynamicSupervisor):
         self.check_empty()
 
     async def wait_empty(self) -> None:
-        """Wait until the last client has gone, and all listeners are quiet, once ``StopListening`` was told."""
+        """Wait until the last client has gone, and all listeners are quiet, once ``StopListening`` was handled."""
         await self._empty.wait()
 
     @final

@@ -1,4 +1,4 @@
-"""What the configuration of an endpoint says about itself, so that whoever reads or shows it needs to know no protocol.
+"""What the configuration of an endpoint tells of itself, so that code which reads or shows it knows no protocol.
 
 Each protocol has a frozen Struct of its own, with a tag that a configuration file names::
 

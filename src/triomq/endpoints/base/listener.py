@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 class Listener(Protocol):
     """Where clients come in: sockets that accept, one ROUTER socket, a server for HTTP.
 
-    Made with its endpoint, and used up by one incarnation of it. Whoever comes is no client before it has a ``Client``,
-    which the listener makes and hands to ``Endpoint.serve``; until then its deadlines are the listener's, which may set
-    timers in ``endpoint.timers``. Derive from this class to have what is not abstract.
+    Made with its endpoint, and used up by one incarnation of it. A party that comes is no client before it has a
+    ``Client``, which the listener makes and hands to ``Endpoint.serve``; until then its deadlines are the listener's,
+    which may set timers in ``endpoint.timers``. Derive from this class to have what is not abstract.
     """
 
     @property
@@ -31,7 +31,7 @@ class Listener(Protocol):
         ...
 
     def stop_accepting(self) -> None:
-        """Let nobody in any more; those that are there stay. Called in a turn, perhaps more than once."""
+        """Accept no client any more; those that are there stay. Called in a turn, perhaps more than once."""
         ...
 
     @property
@@ -41,6 +41,7 @@ class Listener(Protocol):
 
     def renew_certificates(self, context: ssl.SSLContext) -> None:
         """Show other certificates from now on, where it speaks TLS."""
+        return
 
     def close(self) -> None:
         """Close everything at once; the last call, also after a crash of the endpoint, or when it could not start."""

@@ -49,7 +49,7 @@ class Login(Generic[C]):
         self._mechanisms = mechanisms
         self._mechanism: Mechanism | None = None
 
-    # What a protocol says
+    # Hooks of a protocol
 
     def challenged(self, client: C, challenge: bytes) -> None:
         """Send a challenge; its answer is to come to ``next``."""

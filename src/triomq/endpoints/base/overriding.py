@@ -1,7 +1,7 @@
 """What a subclass of ours must not define, found when the class is made and not when the first message comes.
 
 Handlers are found by the annotation of their parameter. So a subclass that writes ``def close_client(self, message)``,
-without one, has no handler for ``CloseClient`` any more, and the first that is told would crash its supervisor. A
+without one, has no handler for ``CloseClient`` any more, and the first that is sent would crash its supervisor. A
 method called ``run`` would be taken for the actor's own task, and one that is called as a private one of ours would be
 called in its place. All of them look harmless where they are written.
 """
@@ -37,7 +37,7 @@ def check_overriding(subclass: type, base: type, hooks: str) -> None:
     for name in vars(subclass):
         above = next((vars(kind)[name] for kind in subclass.__mro__[1:] if name in vars(kind)), None)
         if getattr(above, "__final__", False):
-            what = f"is final in {base.__name__}: it handles what others tell, or keeps the order in which things end"
+            what = f"is final in {base.__name__}: it handles messages, or fixes the order in which things end"
         elif _is_private(name) and above is not None and not subclass.__module__.startswith(_OURS):
             what = f"{base.__name__} has for itself"
         elif name in _ACTORS_OWN and name not in vars(base):

@@ -18,7 +18,7 @@ Rules:
 - A client that reads nothing stops its queues (the writer's window), then its own requests (``unread replies``), and is
   let go when it has read nothing for ``patience`` seconds.
 - The last words are to be read: the socket is closed for sending only, and for a moment the client may close its side.
-  Closing a socket with unread bytes in it resets the connection, and the client may lose what it was told.
+  Closing a socket with unread bytes in it resets the connection, and the client may lose our last words.
 
 What was tried: a task for each connection, which cost 15 µs per chunk; dispatch by a method ``handle`` with a
 ``match``, 2 % of a publish. A table by type costs one look-up.
@@ -73,7 +73,7 @@ EventHandlers = Mapping[type, Callable[[Any, Any], None]]
 
 
 class StreamClient(Client):
-    """Base of clients that come over a stream; what is said there is up to the protocols.
+    """Base of clients that come over a stream; what is spoken there is up to the protocols.
 
     Args:
         transport: The bytes; owned from now on.
@@ -166,8 +166,9 @@ class StreamClient(Client):
         if self._left:
             return
         self._receive(data)
+        unfinished = self._engine.unfinished or self._unfinished  # what begins, begins here; work can only end it
         self.work_off()
-        if self._engine.unfinished or self._unfinished:
+        if unfinished:
             self._note_unfinished()
         if len(data) > _TELLING:
             self._choose_appetite(len(data))
@@ -198,7 +199,7 @@ class StreamClient(Client):
             except Restarting as restarting:
                 events.appendleft(event)
                 self.gates.close(_RESTART)
-                self.start_task(self._wait_over, restarting)
+                self.when_restarted(restarting, partial(self.go_on, _RESTART))
                 break
             except PublishingPaused as paused:
                 events.appendleft(event)
@@ -213,14 +214,6 @@ class StreamClient(Client):
                 break
         if self._outbox.unsent or self._outbox.finished:
             self.ref.touch()
-
-    async def _wait_over(self, restarting: Restarting) -> None:
-        """Wait until an actor that was asked can answer."""
-        try:
-            await restarting.wait_over()
-        except ActorStopped:
-            pass  # the next try raises it
-        self.ref.run_in_turn(self.go_on, _RESTART)
 
     @property
     def is_finished(self) -> bool:
@@ -259,7 +252,7 @@ class StreamClient(Client):
 
     @final
     def resume(self) -> None:
-        """Read again, if a pressure has kept us from it."""
+        """Read again, if a pressure has stopped that."""
         pressure, self._paused_by = self._paused_by, None
         self.forget(self.resume)
         if pressure is not None and not self._left:
@@ -351,7 +344,7 @@ class StreamClient(Client):
 
     @final
     def hold_replies(self, persistence: Persistence) -> None:
-        """Write nothing until the store has what replies promise: it was just told."""
+        """Write nothing until the store has what replies promise, which it has just got."""
         number = persistence.sync_point
         if number > persistence.journal.committed:
             self.writer.hold(number)

@@ -142,7 +142,7 @@ class StreamListener(Listener):
             self.connect(transport)
 
     def _not_secured(self, transport: TLSSocket, reason: str) -> None:
-        """Leave the client a while to read the alert that says why."""
+        """Leave the client a while to read the alert."""
         fields = {
             "endpoint": self._endpoint.ref.name,
             "peer": transport.peer,
@@ -162,7 +162,7 @@ class StreamListener(Listener):
     # The end
 
     def stop_accepting(self) -> None:
-        """Close the listening sockets; who shakes hands is closed when that is done, and not waited for."""
+        """Close the listening sockets; transports in a handshake are closed after it, and not waited for."""
         if self._accepting is not None:
             self._accepting.cancel()
         self._accepting = None

@@ -1,4 +1,4 @@
-"""One port, two protocols: the first eight octets decide (6/DMP, integration with AMQP)."""
+"""One port, two protocols: the first eight bytes decide (6/DMP, integration with AMQP)."""
 
 from collections.abc import Callable
 
@@ -6,16 +6,16 @@ from triomq.transports import Driver, Transport
 
 
 class Switch:
-    """Who a transport works for until it is known what is spoken on it; made by a connection, which takes its place.
+    """The driver of a transport until it is known what is spoken on it; made by a connection, which takes its place.
 
-    It keeps back only what begins like the header of a direct connection: at most seven octets. Everything else is the
+    It holds only what begins like the header of a direct connection: at most seven bytes. Everything else is the
     usual protocol's business, wrong headers too, and so is a client that never makes up its mind.
 
     Args:
         transport: The transport.
-        usual: Who it works for otherwise.
+        usual: The driver that it has otherwise.
         header: What a direct connection begins with.
-        direct: Called instead with the first octets, the header included, if a direct connection begins.
+        direct: Called instead with the first bytes, the header included, if a direct connection begins.
     """
 
     __slots__ = ("_direct", "_header", "_seen", "_transport", "_usual")
@@ -28,7 +28,7 @@ class Switch:
         self._seen = b""
 
     def received(self, data: bytes) -> None:
-        """Take octets, and step aside when they say enough."""
+        """Look at bytes, and step aside when they are enough."""
         self._seen += data
         if self._seen.startswith(self._header):
             self._direct(self._seen)
@@ -40,5 +40,5 @@ class Switch:
                 self._usual.received(b"")
 
     def drained(self) -> None:
-        """Pass it on: to who says nothing the usual protocol says something, in the end."""
+        """Pass it on: a client that sends nothing is sent something by the usual protocol, in the end."""
         self._usual.drained()

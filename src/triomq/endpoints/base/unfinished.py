@@ -1,9 +1,9 @@
-"""Messages that have begun and are not whole: what all connections of a broker hold of them, and who waits for room.
+"""Messages that have begun and are not whole: what all connections of a broker hold of them, and which wait for room.
 
 The memory alarm sees what is in queues. What is on its way there is here, and may take an eighth of the alarm's mark.
 Above that the connections with more than a little wait, unread, and only the oldest of them goes on: as soon as its
-message is whole there is room again. So somebody always goes on, and a client that sends nothing holds nobody up for
-long. Whoever sends small messages never waits.
+message is whole there is room again. So one connection always goes on, and a client that sends nothing holds others up
+for moments only. Clients that send small messages never wait.
 
 A protocol tells what each of its connections holds after each read that ends within a message; nothing else costs.
 """
@@ -31,7 +31,7 @@ _LEAST = 1024 * 1024
 """Octets that room and largest message have whatever the mark: with less nothing would work, not even a lower mark."""
 
 _SMALL = 64 * 1024
-"""Octets that nobody has to wait for: one read brings as many, before anybody could know that they are too many."""
+"""Bytes that no connection has to wait for: one read brings as many, before they could be known to be too many."""
 
 _SILENCE = 10.0
 """Seconds in which the oldest has to bring ``_PROGRESS``, or its whole message, while others wait for it."""
@@ -43,7 +43,7 @@ _LOG_AFTER = 60.0
 """Seconds between two lines in the log about it: under load room comes and goes many times a second."""
 
 _INTERVAL = 1.0
-"""Seconds between two looks at the oldest, while somebody waits."""
+"""Seconds between two looks at the oldest, while others wait."""
 
 
 class Holder(Protocol):
@@ -64,7 +64,7 @@ class Holder(Protocol):
 
 
 class Unfinished:
-    """The account of unfinished messages; made by whoever opens a broker, lives as long.
+    """The account of unfinished messages; made with a broker, lives as long.
 
     Args:
         memory: The alarm whose mark counts; without one, and without a mark, there is room for all.
@@ -80,8 +80,8 @@ class Unfinished:
         self._first: Holder | None = None  # the one that goes on while others wait
         self._since = 0.0  # when it was last seen to have brought something
         self._progress = 0  # how much it held then
-        self._logged = -inf  # when the log was last told that somebody waits
-        self._crowded = trio.Event()  # that somebody waits
+        self._logged = -inf  # when the log was last told that connections wait
+        self._crowded = trio.Event()  # set when a connection waits
 
     @property
     def room(self) -> float:
@@ -89,7 +89,7 @@ class Unfinished:
         return self._part(_SHARE)
 
     def largest(self, configured: int) -> int:
-        """Give the octets of the largest message where so many are configured."""
+        """Return the bytes of the largest message where so many are configured."""
         return int(min(configured, self._part(_LARGEST)))
 
     def _part(self, part: float) -> float:
@@ -97,7 +97,7 @@ class Unfinished:
         return max(mark * part, _LEAST) if mark else inf
 
     def note(self, holder: Holder, octets: int) -> None:
-        """Note what a connection holds now; call it when that has changed."""
+        """Count what a connection holds now; to be called when that has changed."""
         before = self._holders.get(holder, 0)
         self.held += octets - before
         ends = False
@@ -122,11 +122,11 @@ class Unfinished:
             self.note(holder, 0)
 
     def _hold(self, holder: Holder, *, anew: bool) -> None:
-        """Let a connection wait, unless it is the one that goes on, which may be to choose anew."""
+        """Stop reading a connection, unless it is the one that goes on, which may be to choose anew."""
         if anew or self._first is None:
             self._choose()
         if holder is not self._first:
-            if not self._waiting:  # until now nobody minded how slow the first is
+            if not self._waiting:  # until now the pace of the first was of no interest
                 self._see_progress(trio.current_time())
                 self._log_crowd(trio.current_time())
             self._waiting[holder] = None
@@ -140,7 +140,7 @@ class Unfinished:
             _log.warning("connections wait for room for unfinished messages", extra={"fields": figures})
 
     def _choose(self) -> None:
-        """Let the oldest go on of those that can."""
+        """Resume the oldest of those that can go on."""
         self._first = None
         for holder, octets in self._holders.items():
             if octets > _SMALL and not holder.is_held_otherwise:
@@ -151,12 +151,12 @@ class Unfinished:
                 return
 
     def _see_progress(self, now: float) -> None:
-        """Give the one that goes on its time from now."""
+        """Start the time anew that the one has which goes on."""
         if self._first is not None:
             self._since, self._progress = now, self._holders[self._first]
 
     def _let_some_go_on(self) -> None:
-        """Let as many go on as there is room for, when each has read once more; at least one."""
+        """Resume as many as there is room for, when each has read once more; at least one."""
         self._first = None
         if self._waiting:
             fit = 1 + (self.room - self.held) // LARGE_RECEIVE_SIZE
@@ -168,7 +168,7 @@ class Unfinished:
         holder.go_on_with_room()
 
     def look(self, now: float) -> None:
-        """Look whether the one that goes on brings anything, or cannot be read: then another one is to go on."""
+        """Check whether the one that goes on brings anything; if it cannot be read another one goes on."""
         first = self._first
         if self.held <= self.room:
             self._let_some_go_on()
@@ -183,7 +183,7 @@ class Unfinished:
             )
 
     async def keep_looking(self) -> None:
-        """Look once a second as long as somebody waits; runs until cancelled."""
+        """Look once a second as long as connections wait; runs until cancelled."""
         while True:
             await self._crowded.wait()
             await trio.sleep(_INTERVAL)

@@ -17,10 +17,10 @@ SLOT = 0.05
 second are all that any number of connections can cost."""
 
 _SLACK = 1 / 32
-"""How late a timer may be that is far off, as part of the time until then: nobody notices three percent."""
+"""How late a timer may be that is far off, as part of the time until then: three percent are not noticed."""
 
 _MOST_SLOTS = 16
-"""Slots that such timers share at most: 0.8 s, for some tell people when something ends."""
+"""Slots that such timers share at most: 0.8 s, for some end what people see."""
 
 Call = Callable[[float], object]
 
@@ -38,7 +38,8 @@ class Wheel:
     def __init__(self, clock: Callable[[], float], nearer: Callable[[], object]) -> None:
         self._clock = clock
         self._nearer = nearer
-        # A slot that has become empty stays until its time, and so do its 64 octets: who comes and goes uses it again.
+        # A slot that has become empty stays until its time, and so do its 64 bytes: clients that come and go use it
+        # again.
         self._slots: dict[int, dict[Hashable, Call]] = {}
         self._order: list[int] = []  # a heap of the slots' numbers
         self._where: dict[Hashable, int] = {}
@@ -54,7 +55,7 @@ class Wheel:
         return self._order[0] * SLOT if self._order else inf
 
     def set(self, key: Hashable, when: float, call: Call) -> None:
-        """Have a function called with the time, at some time or soon after; this replaces the key's timer.
+        """Call a function with the time, at some time or soon after; this replaces the key's timer.
 
         Args:
             key: Whose timer it is.
@@ -78,7 +79,7 @@ class Wheel:
 
     @staticmethod
     def _shared(number: int, seconds: float) -> int:
-        """Give the slot that a timer in so many seconds shares with its neighbours: a multiple of a power of two."""
+        """Return the slot that a timer in so many seconds shares with its neighbours: a multiple of a power of two."""
         slots = min(int(seconds * _SLACK / SLOT), _MOST_SLOTS)
         if slots < 2:
             return number

@@ -42,7 +42,9 @@ from triomq.transports import Transport
 _RETURNS, _FEEDS = "unread returns", "slow feeds"
 """Why nothing is read for now."""
 
-_LOOK = 0.5  # seconds between two looks at what is not told: that the queue is gone, that returns or bytes are read
+_LOOK = (
+    0.5  # seconds between two looks at what no message tells: that the queue is gone, that returns or bytes are read
+)
 
 
 class DMPServerConnection(StreamClient):
@@ -101,7 +103,7 @@ class DMPServerConnection(StreamClient):
             self.gates.close(_FEEDS)
 
     def refused(self, event: Event, error: TriomqError) -> None:
-        """Send the code, where that can be said, and end."""
+        """Send the code, where one can be sent, and end."""
         self._deny(denial_of(error))
 
     def _feeds_follow(self) -> None:
@@ -110,7 +112,7 @@ class DMPServerConnection(StreamClient):
     # What is too much
 
     def judge_unfinished(self) -> None:
-        """Let a client that has begun a message wait while memory is short: one that only publishes makes no room."""
+        """Pause a client that has begun a message while memory is short: one that only publishes makes no room."""
         if self.sink is not None and self.directory.memory.on and not self._events:
             self.pause(Pressure.MEMORY)
 
@@ -136,7 +138,7 @@ class DMPServerConnection(StreamClient):
         self.note(logging.INFO, f"direct {lease.target.value} opened", name=lease.name)
 
     def _deny(self, denied: LeaseDenied) -> None:
-        """Say why, where that can be said, and end."""
+        """Send why, where that is possible, and end."""
         self.note(logging.WARNING, "direct connection refused", code=denied.code, reason=denied.text)
         self.ending = denied.text
         self._events.clear()
@@ -150,7 +152,7 @@ class DMPServerConnection(StreamClient):
         self._encoder.encode(batch)
 
     def cancelled(self, subscription: Subscription, reason: str) -> None:
-        """Let the lessee's client hear that its queue has gone or crashed; end if nothing can ever come again."""
+        """Tell the lessee that the queue has gone or crashed; end if nothing can ever come again."""
         assert isinstance(subscription, DirectSubscription)
         if subscription.lessee.open:
             subscription.lessee.connection.ref.tell_nowait(DirectFeedClosed(subscription, reason))
@@ -158,7 +160,7 @@ class DMPServerConnection(StreamClient):
             self._end(reason)
 
     def closing(self, reason: str) -> None:
-        """Send why, where that is possible: behind a feed's messages nothing can be said."""
+        """Send why, where that is possible: behind a feed's messages there is no room for it."""
         self._end(reason)
 
     @property
@@ -169,7 +171,7 @@ class DMPServerConnection(StreamClient):
     # Time
 
     def due_at(self) -> float:
-        """Return when something is to be done: soon at the latest, for there is what is not told."""
+        """Return when something is to be done: soon at the latest, for some things no message tells."""
         return super().due_at() if self._left else min(super().due_at(), trio.current_time() + _LOOK)
 
     @property
@@ -182,7 +184,7 @@ class DMPServerConnection(StreamClient):
         )
 
     def due(self, now: float) -> None:
-        """Look at timers, and at what is not told; end if the queue is gone."""
+        """Look at timers, and at what no message tells; end if the queue is gone."""
         if not self._left and self._queue_is_gone:
             self._end("the queue is deleted")
             return
@@ -197,7 +199,7 @@ class DMPServerConnection(StreamClient):
             self._tell_lost(self._pace.take_lost(now))
 
     def _tell_lost(self, messages: int) -> None:
-        """Say in the log, and to who has leased the feed, what could not wait for the client."""
+        """Log what could not wait for the client, and tell the lessee."""
         assert self._lease is not None
         self.note(logging.WARNING, "messages lost", queue=self._lease.name, messages=messages)
         lessee = self._grant.lessee
@@ -222,7 +224,7 @@ class DMPServerConnection(StreamClient):
         self.ref.touch()
 
     def put_back(self) -> None:
-        """Put back what is out, let consumers get messages at home again, and be told of no alarm any more."""
+        """Put back what is out, send consumers their messages at home again, and wait for no feed any more."""
         super().put_back()
         if self._flow is not None:
             self._flow.close()

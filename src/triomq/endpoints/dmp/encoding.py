@@ -66,7 +66,7 @@ class FeedEncoder:
             self._translate(batch)
 
     def _translate(self, batch: Batch) -> None:
-        """Put what came over another wire, or from this process, into AMQP's form."""
+        """Convert what came over another wire, or from this process."""
         head, contents = batch.head, []
         for position in range(len(batch.contents)):
             message = batch.message(position)
@@ -90,7 +90,7 @@ class FeedEncoder:
 
 
 def _is_open(batch: Batch) -> bool:
-    """Tell whether the consumer that messages are for is still one, and wants them here."""
+    """Return whether the consumer that messages are for is still one, and wants them here."""
     assert batch.feed is not None
     subscription = batch.feed.key
     assert isinstance(subscription, Subscription)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _lease_presented(connection: "DMPServerConnection", event: LeasePresented) -> None:
-    """Become what the lease says, if it still may be."""
+    """Become what the lease is for, if that still may be."""
     assert connection.leases is not None
     try:
         lease = connection.leases.take(event.lease)
@@ -45,7 +45,7 @@ def _show(connection: "DMPServerConnection", lease: Lease) -> None:
 
 
 def _check_user(broker: BrokerContext, lease: Lease) -> None:
-    """See that the user may still be here, and be once more."""
+    """Check that the user is still there, and may have one more connection."""
     user = broker.users.get(lease.session.user)
     if user is None:
         raise LeaseDenied(403, f"there is no user '{lease.session.user}'")
@@ -55,14 +55,14 @@ def _check_user(broker: BrokerContext, lease: Lease) -> None:
 
 
 def _check_sink(broker: BrokerContext, lease: Lease, directory: Directory) -> None:
-    """See that the sink is still there, and the user may publish into it."""
+    """Check that the sink is still there, and the user may publish into it."""
     check_sink(directory, lease.name)
     if not broker.users.access(lease.session.user, directory.name).may_write(lease.name):
         raise LeaseDenied(403, f"user '{lease.session.user}' may not publish into '{lease.name}'")
 
 
 def _check_feed(broker: BrokerContext, lease: Lease, grant: Grant, directory: Directory) -> None:
-    """See that the queue is still the one that was leased, that nobody has it, and the user may read it."""
+    """Check that the queue is still the one that was leased, has no direct feed, and the user may read it."""
     if directory.queues.get(lease.name) is not grant.queue:
         raise NoSuchQueue(lease.name)
     if grant.queue in grant.lessee.connection.direct_feeds:

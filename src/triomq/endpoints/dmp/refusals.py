@@ -1,4 +1,4 @@
-"""From a refusal to the code that a direct connection says (6/DMP, response codes)."""
+"""From a refusal to the code that a direct connection sends (6/DMP, response codes)."""
 
 from triomq.core import LeaseInvalid
 from triomq.endpoints.content import InvalidProperties
@@ -6,7 +6,7 @@ from triomq.errors import AccessRefused, NotFound, Refused, TriomqError
 
 
 class LeaseDenied(Refused):
-    """The endpoint says no, and ends the connection; caught where events are worked off."""
+    """The endpoint refuses, and ends the connection."""
 
     def __init__(self, code: int, text: str) -> None:
         self.code = code
@@ -23,7 +23,7 @@ _CODES: tuple[tuple[type[Refused], int], ...] = (
 
 
 def denial_of(error: TriomqError) -> LeaseDenied:
-    """Find the code for a refusal."""
+    """Return the refusal with its code."""
     if isinstance(error, LeaseDenied):
         return error
     code = next((code for kind, code in _CODES if isinstance(error, kind)), 541)

@@ -1,6 +1,6 @@
 """A direct connection that leads into a sink: from runs of messages to the queues that they are routed to.
 
-The lease says which sink that is. What a message itself calls its exchange is carried along and not looked at.
+The lease names the sink. What a message itself calls its exchange is carried along and not looked at.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 WHOLE = -1
 """What a head's ``frame`` is where contents are whole messages of a direct connection, to be sent on as they are."""
 
-_HEADS = 1024  # heads kept: publishers repeat keys; those that do not only pay for a new head
+_HEADS = 1024  # heads remembered: publishers repeat keys; those that do not only pay for a new head
 
 
 class DirectSink:
@@ -45,7 +45,7 @@ class DirectSink:
         connection: The connection.
         name: The sink's name.
         grant: What its lease was given for.
-        flow: Is told where messages go.
+        flow: Gets the queues of each run.
     """
 
     __slots__ = (
@@ -108,7 +108,7 @@ class DirectSink:
     # What messages share
 
     def _look_up(self, shape: Envelope, *, persistent: bool) -> None:
-        """Find the head and the route of messages, the same ones for messages that are alike."""
+        """Look up the head and the route of messages, the same ones for messages that are alike."""
         known = self._alike.get((shape, persistent))
         if known is None:
             known = self._learn(shape, persistent=persistent)
@@ -116,7 +116,7 @@ class DirectSink:
         self._shape, self._persistent = shape, persistent
 
     def _learn(self, shape: Envelope, *, persistent: bool) -> tuple[Head, CachedRoute]:
-        """Make head and route; what is known of queues that may be gone is forgotten first."""
+        """Create head and route; what is known of queues that may be gone is forgotten first."""
         version = self._directory.version
         if version != self._version or len(self._alike) >= _HEADS:
             self._alike.clear()
@@ -140,7 +140,7 @@ class DirectSink:
             expendable=True,  # there are no confirms
         )
 
-    # Runs some of whose messages say what concerns the broker
+    # Runs with messages that concern the broker
 
     def _look_into(self, shape: Envelope, run: MessageRun) -> None:
         """Publish a run that does not go on as it came, or not as one; what comes before a bad message counts."""
@@ -195,7 +195,7 @@ class DirectSink:
             yield RoutedRun(self._route, self._head, some, sum(map(len, some)))
 
     def _special(self, shape: Envelope, properties: bytes, body: bytes, keys: tuple[str, ...]) -> RoutedRun:
-        """Make the run of one message that does not go on as it came, by all its keys."""
+        """Return the run of one message that does not go on as it came, by all its keys."""
         size = len(properties)
         flags = int.from_bytes(properties[:2], "big")
         persistent = self._has_store and is_persistent(properties)
@@ -208,7 +208,7 @@ class DirectSink:
     def _publish_all(self, shape: Envelope, runs: Sequence[RoutedRun]) -> None:
         """Publish all runs or none, as the message's options want it."""
         if not shape.immediate:
-            self._shape = shape  # of which what nobody wants is returned
+            self._shape = shape  # for messages that come back
             self._publish_admitted(runs, self._lost if shape.mandatory else None)
             return
         for run in self._publisher.admit(runs):
@@ -229,7 +229,7 @@ class DirectSink:
         self._return(self._shape, head, contents, Undelivered.NO_ROUTE)
 
     def _return(self, shape: Envelope, head: Head, contents: Sequence[bytes], reason: Undelivered) -> None:
-        """Send messages back, to who has leased the sink; nowhere if that has gone."""
+        """Send messages back to the lessee of the sink; nowhere if that has gone."""
         lessee = self._grant.lessee
         if not lessee.open:
             return

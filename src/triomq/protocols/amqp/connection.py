@@ -49,7 +49,7 @@ class AMQPEngine:
     The owner of the socket creates the engine, and drops it when ``outbox.finished`` is true and ``data_to_send()`` is
     written. Nothing that a peer sends makes it raise. Commands that the state does not allow raise
     ``LocalProtocolError``; those that only come too late, since the channel or the connection is closing, are dropped,
-    for nobody would read them.
+    since the peer would not read them.
 
     Two rules for the driver: look at ``next_timer()`` after each turn, it may have come nearer; and take ``events()``
     until there are none, for a command of the handshake reads on in what the peer sent ahead.

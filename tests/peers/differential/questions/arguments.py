@@ -6,7 +6,7 @@ from pamqp import commands
 
 from ...answers import bare
 from ..question import Asking, Group, Lines
-from ..talk import Talk
+from ..session import Session
 
 Basic, Exchange, Queue = commands.Basic, commands.Exchange, commands.Queue
 
@@ -14,8 +14,8 @@ GROUP = Group("argument")
 
 
 def declare(**options: object) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        yield talk.open().ask(Queue.Declare(**{"exclusive": True, **options}))  # type: ignore[arg-type]
+    def ask(session: Session) -> Lines:
+        yield session.open().ask(Queue.Declare(**{"exclusive": True, **options}))  # type: ignore[arg-type]
 
     return ask
 
@@ -104,10 +104,10 @@ LASTING: dict[str, dict[str, object]] = {
 
 
 def lasting(options: dict[str, object]) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        yield speaker.ask(Queue.Declare(queue=talk.q, **options))  # type: ignore[arg-type]
-        talk.open().ask(Queue.Delete(queue=talk.q))
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        yield peer.ask(Queue.Declare(queue=session.q, **options))  # type: ignore[arg-type]
+        session.open().ask(Queue.Delete(queue=session.q))
 
     return ask
 
@@ -138,10 +138,10 @@ WIDTHS = {
 
 
 def typed(argument: str, kind: str) -> Asking:
-    def ask(talk: Talk) -> Lines:
+    def ask(session: Session) -> Lines:
         item = bytes([len(argument)]) + argument.encode() + kind.encode() + WIDTHS[kind]
         table = struct.pack(">I", len(item)) + item
-        yield talk.open().ask(bare(50, 10, b"\0\0\0\x04" + table))
+        yield session.open().ask(bare(50, 10, b"\0\0\0\x04" + table))
 
     return ask
 
@@ -152,10 +152,10 @@ for _kind in WIDTHS:
 
 
 def redeclared(first: dict[str, object], second: dict[str, object]) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        speaker.declare_queue(name=talk.q, arguments=first)
-        yield speaker.ask(Queue.Declare(queue=talk.q, exclusive=True, arguments=second))
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        peer.declare_queue(name=session.q, arguments=first)
+        yield peer.ask(Queue.Declare(queue=session.q, exclusive=True, arguments=second))
 
     return ask
 
@@ -189,13 +189,13 @@ for _title, (_first, _second) in PAIRS.items():
 
 
 @GROUP("x-message-ttl in two widths is the same")
-def same_in_two_widths(talk: Talk) -> Lines:
-    speaker = talk.open()
-    name = talk.q.encode()
+def same_in_two_widths(session: Session) -> Lines:
+    peer = session.open()
+    name = session.q.encode()
     for octets in (b"s" + struct.pack(">h", 1000), b"l" + struct.pack(">q", 1000), b"I" + struct.pack(">i", 1000)):
         item = b"\x0dx-message-ttl" + octets
         table = struct.pack(">I", len(item)) + item
-        yield speaker.ask(bare(50, 10, b"\0\0" + bytes([len(name)]) + name + b"\x04" + table))
+        yield peer.ask(bare(50, 10, b"\0\0" + bytes([len(name)]) + name + b"\x04" + table))
 
 
 CONSUMER: list[dict[str, object]] = [
@@ -212,10 +212,10 @@ CONSUMER: list[dict[str, object]] = [
 
 
 def consume(arguments: dict[str, object]) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        speaker.declare_queue(name=talk.q)
-        yield speaker.ask(Basic.Consume(queue=talk.q, consumer_tag="t", arguments=arguments))
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        peer.declare_queue(name=session.q)
+        yield peer.ask(Basic.Consume(queue=session.q, consumer_tag="t", arguments=arguments))
 
     return ask
 
@@ -226,10 +226,10 @@ for _arguments in CONSUMER:
 
 
 def exchange(kind: str, arguments: dict[str, object]) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        yield speaker.ask(Exchange.Declare(exchange=talk.e, exchange_type=kind, auto_delete=True, arguments=arguments))
-        talk.open().ask(Exchange.Delete(exchange=talk.e))
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        yield peer.ask(Exchange.Declare(exchange=session.e, exchange_type=kind, auto_delete=True, arguments=arguments))
+        session.open().ask(Exchange.Delete(exchange=session.e))
 
     return ask
 

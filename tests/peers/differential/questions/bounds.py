@@ -3,8 +3,8 @@
 from pamqp import commands
 
 from ..question import Asking, Group, Lines
-from ..saying import confirmed, message
-from ..talk import Talk
+from ..session import Session
+from ..steps import confirmed, message
 
 Basic, Confirm, Queue = commands.Basic, commands.Confirm, commands.Queue
 
@@ -14,20 +14,20 @@ GROUP = Group("bound")
 def filled(bodies: list[bytes], **arguments: object) -> Asking:
     """What is answered to each publish, what is left, and what became of the rest."""
 
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        dead = speaker.declare_queue(name=talk.name("dead"))
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        dead = peer.declare_queue(name=session.name("dead"))
         options = {name.replace("_", "-"): value for name, value in arguments.items()}
         if "x-dead-letter-exchange" in options:
             options["x-dead-letter-routing-key"] = dead
-        speaker.declare_queue(name=talk.q, arguments=options)
-        speaker.do(Confirm.Select())
+        peer.declare_queue(name=session.q, arguments=options)
+        peer.do(Confirm.Select())
         for number, body in enumerate(bodies):
-            yield from confirmed(speaker, message(talk.q, body, priority=number))
-        yield from [speaker.get(talk.q) for _ in range(len(bodies) + 1)]
+            yield from confirmed(peer, message(session.q, body, priority=number))
+        yield from [peer.get(session.q) for _ in range(len(bodies) + 1)]
         if "x-dead-letter-exchange" in options:
-            yield speaker.get_soon(dead)
-            yield from [speaker.get(dead) for _ in range(len(bodies))]
+            yield peer.get_soon(dead)
+            yield from [peer.get(dead) for _ in range(len(bodies))]
 
     return ask
 
@@ -55,30 +55,30 @@ GROUP.add(
 
 
 @GROUP("only what is ready counts")
-def ready(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q, arguments={"x-max-length": 1})
+def ready(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q, arguments={"x-max-length": 1})
     for body in THREE:
-        speaker.say(message(talk.q, body))
-        yield speaker.get(talk.q, no_ack=False)
-    yield speaker.ask(Basic.Nack(0, multiple=True, requeue=True), Basic.Qos())
-    yield from [speaker.get(talk.q) for _ in range(4)]
+        peer.send_steps(message(session.q, body))
+        yield peer.get(session.q, no_ack=False)
+    yield peer.ask(Basic.Nack(0, multiple=True, requeue=True), Basic.Qos())
+    yield from [peer.get(session.q) for _ in range(4)]
 
 
 @GROUP("a consumer takes it and a queue of nothing passes it on")
-def nothing(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q, arguments={"x-max-length": 0})
-    speaker.do(Basic.Consume(queue=talk.q, consumer_tag="t", no_ack=True))
-    speaker.say(message(talk.q, b"1"))
-    yield speaker.hush()[0]
-    yield speaker.ask(Queue.Declare(queue=talk.q, passive=True))
+def nothing(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q, arguments={"x-max-length": 0})
+    peer.do(Basic.Consume(queue=session.q, consumer_tag="t", no_ack=True))
+    peer.send_steps(message(session.q, b"1"))
+    yield peer.receive_for()[0]
+    yield peer.ask(Queue.Declare(queue=session.q, passive=True))
 
 
 @GROUP("a consumer takes it and a queue of nothing that rejects")
-def nothing_rejects(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q, arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
-    speaker.do(Basic.Consume(queue=talk.q, consumer_tag="t", no_ack=True), Confirm.Select())
-    speaker.say(message(talk.q, b"1"))
-    yield from sorted(line.partition(" multiple")[0] for line in speaker.hush())
+def nothing_rejects(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q, arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    peer.do(Basic.Consume(queue=session.q, consumer_tag="t", no_ack=True), Confirm.Select())
+    peer.send_steps(message(session.q, b"1"))
+    yield from sorted(line.partition(" multiple")[0] for line in peer.receive_for())

@@ -5,7 +5,7 @@ from pamqp import commands
 from ...answers import bare
 from ...raw import publish
 from ..question import Asking, Group, Lines
-from ..talk import Step, Talk
+from ..session import Session, Step
 
 Basic, Channel, Confirm = commands.Basic, commands.Channel, commands.Confirm
 Exchange, Queue = commands.Exchange, commands.Queue
@@ -14,87 +14,87 @@ GROUP = Group("channel")
 
 
 @GROUP("flow on while a consumer is there")
-def flow_on(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue()
-    speaker.do(Basic.Consume(queue=queue, consumer_tag="t"))
-    yield speaker.ask(Channel.Flow(active=True))
-    speaker.say(publish(1, "", queue, b"x"))
-    yield speaker.hear()[0]
+def flow_on(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue()
+    peer.do(Basic.Consume(queue=queue, consumer_tag="t"))
+    yield peer.ask(Channel.Flow(active=True))
+    peer.send_steps(publish(1, "", queue, b"x"))
+    yield peer.receive()[0]
 
 
 @GROUP("flow-ok that answers nothing")
-def flow_ok(talk: Talk) -> Lines:
-    yield talk.open().ask(Channel.FlowOk(True), Basic.Qos())
+def flow_ok(session: Session) -> Lines:
+    yield session.open().ask(Channel.FlowOk(True), Basic.Qos())
 
 
 @GROUP("the last declared queue is the one without a name")
-def last(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue()
-    speaker.declare_queue(name=talk.q)
-    yield speaker.ask(Queue.Purge())
-    yield speaker.ask(Basic.Consume(consumer_tag="t"))
-    yield speaker.ask(Queue.Declare(queue="", passive=True))
-    yield speaker.ask(Queue.Bind(exchange="amq.topic"))
-    speaker.say(publish(1, "amq.topic", talk.q, b"by the queue's own name"))
-    yield speaker.hear()[0]
+def last(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue()
+    peer.declare_queue(name=session.q)
+    yield peer.ask(Queue.Purge())
+    yield peer.ask(Basic.Consume(consumer_tag="t"))
+    yield peer.ask(Queue.Declare(queue="", passive=True))
+    yield peer.ask(Queue.Bind(exchange="amq.topic"))
+    peer.send_steps(publish(1, "amq.topic", session.q, b"by the queue's own name"))
+    yield peer.receive()[0]
 
 
 @GROUP("a binding without a name and without a key has the queue's name for both")
-def last_for_both(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q)
-    yield speaker.ask(Queue.Bind(exchange="amq.direct"))
-    speaker.say(publish(1, "amq.direct", talk.q, b"by its name"), publish(1, "amq.direct", "", b"by no key"))
-    yield from [speaker.get(talk.q), speaker.get(talk.q)]
-    yield speaker.ask(Queue.Unbind(exchange="amq.direct"))
-    speaker.say(publish(1, "amq.direct", talk.q, b"by its name"))
-    yield speaker.get(talk.q)
+def last_for_both(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q)
+    yield peer.ask(Queue.Bind(exchange="amq.direct"))
+    peer.send_steps(publish(1, "amq.direct", session.q, b"by its name"), publish(1, "amq.direct", "", b"by no key"))
+    yield from [peer.get(session.q), peer.get(session.q)]
+    yield peer.ask(Queue.Unbind(exchange="amq.direct"))
+    peer.send_steps(publish(1, "amq.direct", session.q, b"by its name"))
+    yield peer.get(session.q)
 
 
 @GROUP("a binding without a name and with a key keeps the key")
-def last_with_key(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q)
-    yield speaker.ask(Queue.Bind(exchange="amq.direct", routing_key=talk.name("k")))
-    speaker.say(publish(1, "amq.direct", talk.name("k"), b"x"), publish(1, "amq.direct", talk.q, b"no"))
-    yield speaker.get(talk.q)
-    yield speaker.get(talk.q)
+def last_with_key(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q)
+    yield peer.ask(Queue.Bind(exchange="amq.direct", routing_key=session.name("k")))
+    peer.send_steps(publish(1, "amq.direct", session.name("k"), b"x"), publish(1, "amq.direct", session.q, b"no"))
+    yield peer.get(session.q)
+    yield peer.get(session.q)
 
 
 @GROUP("a passive declare makes it the last queue")
-def last_passive(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q)
-    speaker.declare_queue()
-    yield speaker.ask(Queue.Declare(queue=talk.q, passive=True))
-    yield speaker.ask(Basic.Get())
-    yield speaker.ask(Queue.Delete())
-    yield speaker.ask(Queue.Declare(queue=talk.q, passive=True))
+def last_passive(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q)
+    peer.declare_queue()
+    yield peer.ask(Queue.Declare(queue=session.q, passive=True))
+    yield peer.ask(Basic.Get())
+    yield peer.ask(Queue.Delete())
+    yield peer.ask(Queue.Declare(queue=session.q, passive=True))
 
 
 @GROUP("the last queue of one channel is none of another")
-def last_elsewhere(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.open_channel(2)
-    speaker.declare_queue()
-    yield speaker.ask(Basic.Get(), channel=2)
+def last_elsewhere(session: Session) -> Lines:
+    peer = session.open()
+    peer.open_channel(2)
+    peer.declare_queue()
+    yield peer.ask(Basic.Get(), channel=2)
 
 
 @GROUP("a queue without a name that was deleted")
-def last_deleted(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q)
-    speaker.do(Queue.Delete(queue=talk.q))
-    yield speaker.ask(Basic.Get())
+def last_deleted(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q)
+    peer.do(Queue.Delete(queue=session.q))
+    yield peer.ask(Basic.Get())
 
 
 def silent(make: "list[Step]") -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        speaker.declare_queue()
-        yield from [speaker.ask(*make, Basic.Qos()), speaker.hush()[0]]
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        peer.declare_queue()
+        yield from [peer.ask(*make, Basic.Qos()), peer.receive_for()[0]]
 
     return ask
 
@@ -116,17 +116,17 @@ for _title, _steps in {
 
 
 @GROUP("no-wait does not keep a refusal back")
-def loud(talk: Talk) -> Lines:
-    yield talk.open().ask(Queue.Bind(queue="no.such", exchange="amq.direct", nowait=True))
+def loud(session: Session) -> Lines:
+    yield session.open().ask(Queue.Bind(queue="no.such", exchange="amq.direct", nowait=True))
 
 
 @GROUP("close gives codes and texts of the client back to nobody")
-def close(talk: Talk) -> Lines:
-    speaker = talk.open()
-    yield speaker.ask(Channel.Close(541, "a text of the client", 60, 40))
-    yield speaker.ask(Channel.Open())
+def close(session: Session) -> Lines:
+    peer = session.open()
+    yield peer.ask(Channel.Close(541, "a text of the client", 60, 40))
+    yield peer.ask(Channel.Open())
 
 
 @GROUP("close-ok that answers nothing")
-def close_ok(talk: Talk) -> Lines:
-    yield talk.open().ask(Channel.CloseOk(), Basic.Qos())
+def close_ok(session: Session) -> Lines:
+    yield session.open().ask(Channel.CloseOk(), Basic.Qos())

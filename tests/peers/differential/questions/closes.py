@@ -4,8 +4,8 @@ from pamqp import commands
 
 from ...raw import encode, publish
 from ..question import Asking, Group, Lines
-from ..saying import message
-from ..talk import Step, Talk
+from ..session import Session, Step
+from ..steps import message
 
 Basic, Channel, Confirm, Connection = commands.Basic, commands.Channel, commands.Confirm, commands.Connection
 Exchange, Queue = commands.Exchange, commands.Queue
@@ -18,10 +18,10 @@ MISSING = Queue.Declare(queue="no.such", passive=True)
 
 
 def before(request: Step, close: Step) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        speaker.say(request, close)
-        yield from speaker.hear(2)
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        peer.send_steps(request, close)
+        yield from peer.receive(2)
 
     return ask
 
@@ -38,64 +38,64 @@ for _title, _request in {
 
 
 @GROUP("a type that is not known before channel.close")
-def bad_type(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.say(Exchange.Declare(exchange=talk.e, exchange_type="nope"), CHANNEL)
-    yield from [*speaker.hear(), *speaker.hush()]
+def bad_type(session: Session) -> Lines:
+    peer = session.open()
+    peer.send_steps(Exchange.Declare(exchange=session.e, exchange_type="nope"), CHANNEL)
+    yield from [*peer.receive(), *peer.receive_for()]
 
 
 @GROUP("a confirm before channel.close")
-def confirm(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.do(Confirm.Select())
-    speaker.say(publish(1, "", "no.such", b"x"), CHANNEL)
-    yield from speaker.hear(2)
+def confirm(session: Session) -> Lines:
+    peer = session.open()
+    peer.do(Confirm.Select())
+    peer.send_steps(publish(1, "", "no.such", b"x"), CHANNEL)
+    yield from peer.receive(2)
 
 
 @GROUP("a refusal and channel.close, then close-ok, and the number again")
-def again(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.say(MISSING, CHANNEL)
-    yield from speaker.hear(2)
-    speaker.say(Basic.Qos(), Queue.Declare(exclusive=True))
-    yield from speaker.hush()
-    speaker.say(Channel.CloseOk())
-    yield speaker.ask(Channel.Open())
-    yield speaker.ask(Basic.Qos())
+def again(session: Session) -> Lines:
+    peer = session.open()
+    peer.send_steps(MISSING, CHANNEL)
+    yield from peer.receive(2)
+    peer.send_steps(Basic.Qos(), Queue.Declare(exclusive=True))
+    yield from peer.receive_for()
+    peer.send_steps(Channel.CloseOk())
+    yield peer.ask(Channel.Open())
+    yield peer.ask(Basic.Qos())
 
 
 @GROUP("a refusal and two channel.close")
-def twice(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.do(Basic.Qos())
-    speaker.say(MISSING)
-    yield from speaker.hear()
-    speaker.say(CHANNEL, CHANNEL)
-    yield from speaker.hear(2)
-    speaker.say(Channel.CloseOk())
-    yield speaker.ask(Channel.Open())
+def twice(session: Session) -> Lines:
+    peer = session.open()
+    peer.do(Basic.Qos())
+    peer.send_steps(MISSING)
+    yield from peer.receive()
+    peer.send_steps(CHANNEL, CHANNEL)
+    yield from peer.receive(2)
+    peer.send_steps(Channel.CloseOk())
+    yield peer.ask(Channel.Open())
 
 
 @GROUP("a refusal and channel.close, and the number is opened without close-ok")
-def impatient(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.say(MISSING, CHANNEL)
-    yield from speaker.hear(2)
-    yield speaker.ask(Channel.Open())
+def impatient(session: Session) -> Lines:
+    peer = session.open()
+    peer.send_steps(MISSING, CHANNEL)
+    yield from peer.receive(2)
+    yield peer.ask(Channel.Open())
 
 
 @GROUP("a refusal, channel.close and connection.close")
-def both(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.say(MISSING, CHANNEL, CONNECTION)
-    yield from speaker.hear(3)
+def both(session: Session) -> Lines:
+    peer = session.open()
+    peer.send_steps(MISSING, CHANNEL, CONNECTION)
+    yield from peer.receive(3)
 
 
 @GROUP("a connection.close behind another is answered too")
-def further(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.say(CONNECTION)
-    yield from speaker.hear()
-    speaker.say(Basic.Qos(), CONNECTION, CONNECTION)
-    yield from speaker.hear(2)
-    yield from speaker.hush()
+def further(session: Session) -> Lines:
+    peer = session.open()
+    peer.send_steps(CONNECTION)
+    yield from peer.receive()
+    peer.send_steps(Basic.Qos(), CONNECTION, CONNECTION)
+    yield from peer.receive(2)
+    yield from peer.receive_for()

@@ -3,8 +3,8 @@
 from pamqp import commands
 
 from ..question import Asking, Group, Lines
-from ..saying import confirmed, message
-from ..talk import Talk
+from ..session import Session
+from ..steps import confirmed, message
 
 Basic, Confirm, Exchange, Queue = commands.Basic, commands.Confirm, commands.Exchange, commands.Queue
 
@@ -14,14 +14,14 @@ GROUP = Group("copy")
 def copied(make: "dict[str, list[int]]") -> Asking:
     """What three queues get, by headers that name them by their numbers."""
 
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        queues = [speaker.declare_queue(name=talk.name(f"q{number}")) for number in range(3)]
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        queues = [peer.declare_queue(name=session.name(f"q{number}")) for number in range(3)]
         headers = {name: [queues[number] for number in numbers] for name, numbers in make.items()}
-        speaker.say(message(queues[0], headers={**headers, "mine": 1}))
+        peer.send_steps(message(queues[0], headers={**headers, "mine": 1}))
         for queue in queues:
-            yield speaker.get(queue)
-            yield speaker.get(queue)
+            yield peer.get(queue)
+            yield peer.get(queue)
 
     return ask
 
@@ -43,11 +43,11 @@ BAD: dict[str, dict[str, object]] = {
 
 
 def bad(headers: dict[str, object]) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        speaker.declare_queue(name=talk.q)
-        speaker.do(Confirm.Select())
-        yield from confirmed(speaker, message(talk.q, headers=headers))
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        peer.declare_queue(name=session.q)
+        peer.do(Confirm.Select())
+        yield from confirmed(peer, message(session.q, headers=headers))
 
     return ask
 
@@ -57,34 +57,34 @@ for _title, _headers in BAD.items():
 
 
 @GROUP("a copy is enough for what is mandatory")
-def mandatory(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q)
-    speaker.do(Confirm.Select())
-    yield from confirmed(speaker, message("nowhere", mandatory=True, headers={"CC": [talk.q]}))
-    yield speaker.get(talk.q)
+def mandatory(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q)
+    peer.do(Confirm.Select())
+    yield from confirmed(peer, message("nowhere", mandatory=True, headers={"CC": [session.q]}))
+    yield peer.get(session.q)
 
 
 @GROUP("copies through a topic exchange")
-def topic(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q)
-    speaker.do(Exchange.Declare(exchange=talk.e, exchange_type="topic", auto_delete=True))
-    speaker.do(Queue.Bind(queue=talk.q, exchange=talk.e, routing_key="copy.#"))
-    speaker.say(message("k", exchange=talk.e, headers={"BCC": ["copy.b"]}))
-    yield speaker.get(talk.q)
+def topic(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q)
+    peer.do(Exchange.Declare(exchange=session.e, exchange_type="topic", auto_delete=True))
+    peer.do(Queue.Bind(queue=session.q, exchange=session.e, routing_key="copy.#"))
+    peer.send_steps(message("k", exchange=session.e, headers={"BCC": ["copy.b"]}))
+    yield peer.get(session.q)
 
 
 @GROUP("a fanout gives one for all keys")
-def fanout(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q)
-    speaker.do(Exchange.Declare(exchange=talk.e, exchange_type="fanout", auto_delete=True))
-    speaker.do(Queue.Bind(queue=talk.q, exchange=talk.e))
-    speaker.say(message("k", exchange=talk.e, headers={"CC": ["a", "b"]}))
-    yield from [speaker.get(talk.q), speaker.get(talk.q)]
+def fanout(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q)
+    peer.do(Exchange.Declare(exchange=session.e, exchange_type="fanout", auto_delete=True))
+    peer.do(Queue.Bind(queue=session.q, exchange=session.e))
+    peer.send_steps(message("k", exchange=session.e, headers={"CC": ["a", "b"]}))
+    yield from [peer.get(session.q), peer.get(session.q)]
 
 
 @GROUP("a return shows BCC")
-def returned(talk: Talk) -> Lines:
-    yield talk.open().ask(message("nowhere", mandatory=True, headers={"BCC": ["nor here"]}))
+def returned(session: Session) -> Lines:
+    yield session.open().ask(message("nowhere", mandatory=True, headers={"BCC": ["nor here"]}))

@@ -6,7 +6,7 @@ from pamqp import commands
 
 from ...raw import PROTOCOL_HEADER, raw_frame
 from ..question import Asking, Group, Lines
-from ..talk import Talk, shown
+from ..session import Session, shown
 
 Basic, Channel, Connection = commands.Basic, commands.Channel, commands.Connection
 
@@ -14,10 +14,10 @@ GROUP = Group("handshake")
 
 
 def header(octets: bytes) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open(handshake=False, channel=False)
-        speaker.say(octets)
-        first = speaker.take(8)
+    def ask(session: Session) -> Lines:
+        peer = session.open(handshake=False, channel=False)
+        peer.send_steps(octets)
+        first = peer.take(8)
         yield "connection.start" if first and first.startswith(b"\x01") else repr(first)
 
     return ask
@@ -35,38 +35,38 @@ for _title, _octets in {
 
 
 @GROUP("what the server says of itself")
-def properties(talk: Talk) -> Lines:
-    said = talk.open().server_properties
+def properties(session: Session) -> Lines:
+    said = session.open().server_properties
     for name in ("product", "version", "platform", "cluster_name"):
         yield f"{name}: {type(said[name]).__name__}"
     yield f"version is dotted numbers: {all(part.isdigit() for part in said['version'].split('.'))}"
 
 
 @GROUP("the capabilities that it announces")
-def capabilities(talk: Talk) -> Lines:
-    said = talk.open().server_properties["capabilities"]
+def capabilities(session: Session) -> Lines:
+    said = session.open().server_properties["capabilities"]
     yield shown({name: value for name, value in said.items() if not name.startswith("triomq.")})
 
 
 @GROUP("the version and the locales of connection.start")
-def start(talk: Talk) -> Lines:
-    speaker = talk.open(handshake=False, channel=False)
-    speaker.say(PROTOCOL_HEADER)
-    said = speaker.expect(Connection.Start)
+def start(session: Session) -> Lines:
+    peer = session.open(handshake=False, channel=False)
+    peer.send_steps(PROTOCOL_HEADER)
+    said = peer.expect(Connection.Start)
     yield f"{said.version_major}-{said.version_minor} {said.locales}"
     yield f"PLAIN: {'PLAIN' in said.mechanisms.split()}, AMQPLAIN: {'AMQPLAIN' in said.mechanisms.split()}"
 
 
 @GROUP("the limits that it offers")
-def offer(talk: Talk) -> Lines:
-    yield str(dict(talk.open().offer))
+def offer(session: Session) -> Lines:
+    yield str(dict(session.open().offer))
 
 
 def login(capable: bool, **changes: str) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open(handshake=False, channel=False)
-        speaker.start({"authentication_failure_close": capable}, **changes)
-        yield speaker.hear()[0]
+    def ask(session: Session) -> Lines:
+        peer = session.open(handshake=False, channel=False)
+        peer.start({"authentication_failure_close": capable}, **changes)
+        yield peer.receive()[0]
 
     return ask
 
@@ -89,11 +89,11 @@ for _title, _asking in {
 
 
 def vhost(name: str) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open(handshake=False, channel=False)
-        speaker.start()
-        speaker.tune()
-        yield speaker.ask(Connection.Open(virtual_host=name), channel=0)
+    def ask(session: Session) -> Lines:
+        peer = session.open(handshake=False, channel=False)
+        peer.start()
+        peer.tune()
+        yield peer.ask(Connection.Open(virtual_host=name), channel=0)
 
     return ask
 
@@ -104,12 +104,12 @@ GROUP.add("a virtual host without a name", vhost(""))
 
 
 def tuned(**limits: int) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open(handshake=False, channel=False)
-        speaker.start()
-        speaker.tune(**limits)
-        speaker.say(raw_frame(1, 0, struct.pack(">HHBBB", 10, 40, 1, 0x2F, 0) + b"\0"))
-        yield speaker.hear()[0].split(" known_hosts")[0]
+    def ask(session: Session) -> Lines:
+        peer = session.open(handshake=False, channel=False)
+        peer.start()
+        peer.tune(**limits)
+        peer.send_steps(raw_frame(1, 0, struct.pack(">HHBBB", 10, 40, 1, 0x2F, 0) + b"\0"))
+        yield peer.receive()[0].split(" known_hosts")[0]
 
     return ask
 
@@ -128,71 +128,73 @@ for _title, _limits in {
 
 
 @GROUP("a channel above channel-max 3")
-def above(talk: Talk) -> Lines:
-    speaker = talk.open(channel=False, channel_max=3)
-    yield speaker.ask(Channel.Open(), channel=17)
+def above(session: Session) -> Lines:
+    peer = session.open(channel=False, channel_max=3)
+    yield peer.ask(Channel.Open(), channel=17)
 
 
 @GROUP("more channels than channel-max 3")
-def too_many(talk: Talk) -> Lines:
-    speaker = talk.open(channel=False, channel_max=3)
+def too_many(session: Session) -> Lines:
+    peer = session.open(channel=False, channel_max=3)
     for number in (1, 2, 3, 4):
-        yield speaker.ask(Channel.Open(), channel=number)
+        yield peer.ask(Channel.Open(), channel=number)
 
 
 @GROUP("a channel is free again, and the limit is not reached")
-def free_again(talk: Talk) -> Lines:
-    speaker = talk.open(channel=False, channel_max=1)
+def free_again(session: Session) -> Lines:
+    peer = session.open(channel=False, channel_max=1)
     for _ in range(3):
-        yield speaker.ask(Channel.Open())
-        yield speaker.ask(Channel.Close(200, "", 0, 0))
+        yield peer.ask(Channel.Open())
+        yield peer.ask(Channel.Close(200, "", 0, 0))
 
 
 @GROUP("a frame larger than frame-max 4096")
-def large(talk: Talk) -> Lines:
-    speaker = talk.open(frame_max=4096)
-    speaker.say(Basic.Publish(), raw_frame(2, 1, struct.pack(">HHQH", 60, 0, 5000, 0)), raw_frame(3, 1, b"x" * 5000))
-    yield speaker.hear()[0]
+def large(session: Session) -> Lines:
+    peer = session.open(frame_max=4096)
+    peer.send_steps(
+        Basic.Publish(), raw_frame(2, 1, struct.pack(">HHQH", 60, 0, 5000, 0)), raw_frame(3, 1, b"x" * 5000)
+    )
+    yield peer.receive()[0]
 
 
 @GROUP("a frame above 4096 octets before tune")
-def large_before_tune(talk: Talk) -> Lines:
-    speaker = talk.open(handshake=False, channel=False)
-    speaker.start(response="\0guest\0guest" + "x" * 6000)
-    yield speaker.hear()[0]
+def large_before_tune(session: Session) -> Lines:
+    peer = session.open(handshake=False, channel=False)
+    peer.start(response="\0guest\0guest" + "x" * 6000)
+    yield peer.receive()[0]
 
 
 @GROUP("a delivery is cut into the client's frames")
-def cut(talk: Talk) -> Lines:
-    publisher, consumer = talk.open(), talk.open(frame_max=4096)
-    consumer.declare_queue(name=talk.q, exclusive=False, auto_delete=True)
-    consumer.do(Basic.Consume(queue=talk.q, no_ack=True))
-    publisher.say(Basic.Publish(routing_key=talk.q), raw_frame(2, 1, struct.pack(">HHQH", 60, 0, 9000, 0)))
-    publisher.say(raw_frame(3, 1, b"x" * 9000))
+def cut(session: Session) -> Lines:
+    publisher, consumer = session.open(), session.open(frame_max=4096)
+    consumer.declare_queue(name=session.q, exclusive=False, auto_delete=True)
+    consumer.do(Basic.Consume(queue=session.q, no_ack=True))
+    publisher.send_steps(Basic.Publish(routing_key=session.q), raw_frame(2, 1, struct.pack(">HHQH", 60, 0, 9000, 0)))
+    publisher.send_steps(raw_frame(3, 1, b"x" * 9000))
     for _ in range(5):
         found = consumer.read()
         yield f"{found.kind} {len(found.payload) if found.kind == 3 else ''}" if found else "reset"
 
 
 @GROUP("connection.update-secret")
-def secret(talk: Talk) -> Lines:
-    yield talk.open().ask(Connection.UpdateSecret(new_secret="guest", reason="test"), channel=0)
+def secret(session: Session) -> Lines:
+    yield session.open().ask(Connection.UpdateSecret(new_secret="guest", reason="test"), channel=0)
 
 
 @GROUP("close from the client")
-def close(talk: Talk) -> Lines:
-    speaker = talk.open()
-    yield speaker.ask(Connection.Close(200, "bye", 0, 0), channel=0)
+def close(session: Session) -> Lines:
+    peer = session.open()
+    yield peer.ask(Connection.Close(200, "bye", 0, 0), channel=0)
 
 
 @GROUP("open a second time")
-def open_twice(talk: Talk) -> Lines:
-    yield talk.open().ask(Connection.Open(), channel=0)
+def open_twice(session: Session) -> Lines:
+    yield session.open().ask(Connection.Open(), channel=0)
 
 
 @GROUP("tune-ok before start-ok")
-def out_of_order(talk: Talk) -> Lines:
-    speaker = talk.open(handshake=False, channel=False)
-    speaker.say(PROTOCOL_HEADER)
-    speaker.expect(Connection.Start)
-    yield speaker.ask(Connection.TuneOk(0, 131072, 0), channel=0)
+def out_of_order(session: Session) -> Lines:
+    peer = session.open(handshake=False, channel=False)
+    peer.send_steps(PROTOCOL_HEADER)
+    peer.expect(Connection.Start)
+    yield peer.ask(Connection.TuneOk(0, 131072, 0), channel=0)

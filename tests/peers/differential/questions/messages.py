@@ -7,8 +7,8 @@ from pamqp import commands
 
 from ...raw import content, encode, publish
 from ..question import Asking, Group, Lines
-from ..saying import message
-from ..talk import Talk
+from ..session import Session
+from ..steps import message
 
 Basic, Channel, Queue = commands.Basic, commands.Channel, commands.Queue
 
@@ -41,19 +41,19 @@ FIELDS: dict[str, bytes] = {
 def field(octets: bytes, name: bytes = b"n") -> Asking:
     """Whether a header's octets come out as they went in."""
 
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        queue = speaker.declare_queue()
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        queue = peer.declare_queue()
         item = bytes([len(name)]) + name + octets
         table = struct.pack(">I", len(item)) + item
-        speaker.say(publish(1, "", queue, b"x", b"\x20\x00" + table))
-        speaker.say(Basic.Get(queue=queue, no_ack=True))
-        found = speaker.read()
+        peer.send_steps(publish(1, "", queue, b"x", b"\x20\x00" + table))
+        peer.send_steps(Basic.Get(queue=queue, no_ack=True))
+        found = peer.read()
         if found is None:
             yield "reset"
             return
         yield found.decode().name
-        same = speaker.read_content()[0] == b"\x20\x00" + table
+        same = peer.read_content()[0] == b"\x20\x00" + table
         yield f"as it was: {same}"
 
     return ask
@@ -101,12 +101,12 @@ PROPERTIES: dict[str, dict[str, object]] = {
 
 
 def properties(values: dict[str, object]) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        speaker = talk.open()
-        queue = speaker.declare_queue()
+    def ask(session: Session) -> Lines:
+        peer = session.open()
+        queue = peer.declare_queue()
         # Pamqp refuses some of these itself, so they are made by hand.
-        speaker.say(encode(1, Basic.Publish(routing_key=queue)), content(1, b"x", encoded(values)))
-        yield speaker.get(queue)
+        peer.send_steps(encode(1, Basic.Publish(routing_key=queue)), content(1, b"x", encoded(values)))
+        yield peer.get(queue)
 
     return ask
 
@@ -129,71 +129,73 @@ for _title, _values in PROPERTIES.items():
 
 
 @GROUP("get says how many remain")
-def remain(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue()
-    speaker.say(publish(1, "", queue, b"x") * 3)
-    yield from [speaker.get(queue) for _ in range(4)]
+def remain(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue()
+    peer.send_steps(publish(1, "", queue, b"x") * 3)
+    yield from [peer.get(queue) for _ in range(4)]
 
 
 @GROUP("gets that are sent at once are answered in order")
-def pipelined(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue, other = speaker.declare_queue(), speaker.declare_queue()
-    speaker.say(publish(1, "", queue, b"1"), publish(1, "", other, b"2"))
+def pipelined(session: Session) -> Lines:
+    peer = session.open()
+    queue, other = peer.declare_queue(), peer.declare_queue()
+    peer.send_steps(publish(1, "", queue, b"1"), publish(1, "", other, b"2"))
     gets = [Basic.Get(queue=name, no_ack=True) for name in (queue, other, queue, other)]
-    speaker.say(*gets)
-    yield from speaker.hear(4)
+    peer.send_steps(*gets)
+    yield from peer.receive(4)
 
 
 @GROUP("exchange and key of a message stay what they were")
-def origin(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue()
-    speaker.do(Queue.Bind(queue=queue, exchange="amq.fanout"))
-    speaker.say(publish(1, "amq.fanout", talk.e, b"x"))
-    yield speaker.get(queue)
+def origin(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue()
+    peer.do(Queue.Bind(queue=queue, exchange="amq.fanout"))
+    peer.send_steps(publish(1, "amq.fanout", session.e, b"x"))
+    yield peer.get(queue)
 
 
 @GROUP("a return without confirms comes before any later answer")
-def returned(talk: Talk) -> Lines:
-    speaker = talk.open()
-    yield speaker.ask(message("nowhere", b"x", mandatory=True, message_id="m"), Basic.Qos())
-    yield speaker.hear()[0]
+def returned(session: Session) -> Lines:
+    peer = session.open()
+    yield peer.ask(message("nowhere", b"x", mandatory=True, message_id="m"), Basic.Qos())
+    yield peer.receive()[0]
 
 
 @GROUP("headers of 50 kB")
-def long_headers(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue()
-    speaker.say(message(queue, b"x", headers={"long": "y" * 50_000}))
-    yield str(len(speaker.get(queue)) > 50_000)
+def long_headers(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue()
+    peer.send_steps(message(queue, b"x", headers={"long": "y" * 50_000}))
+    yield str(len(peer.get(queue)) > 50_000)
 
 
 @GROUP("a body of a mebibyte")
-def long_body(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue()
-    speaker.say(publish(1, "", queue, b"x" * 2**20))
-    yield speaker.get(queue)
+def long_body(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue()
+    peer.send_steps(publish(1, "", queue, b"x" * 2**20))
+    yield peer.get(queue)
 
 
 @GROUP("a body beyond 128 MiB is announced")
-def too_long_body(talk: Talk) -> Lines:
-    speaker = talk.open()
+def too_long_body(session: Session) -> Lines:
+    peer = session.open()
     head = struct.pack(">HHQH", 60, 0, 2**27 + 1, 0)
-    speaker.say(Basic.Publish(routing_key="nowhere"), b"\x02\x00\x01" + struct.pack(">I", len(head)) + head + b"\xce")
-    yield speaker.hush()[0]
+    peer.send_steps(
+        Basic.Publish(routing_key="nowhere"), b"\x02\x00\x01" + struct.pack(">I", len(head)) + head + b"\xce"
+    )
+    yield peer.receive_for()[0]
 
 
 @GROUP("a delivery tag is unknown after its channel was opened again")
-def reopened(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue()
-    speaker.say(publish(1, "", queue, b"x"))
-    yield speaker.get(queue, no_ack=False)
-    speaker.do(Channel.Close(200, "", 0, 0), Channel.Open())
-    yield speaker.ask(Basic.Ack(1))
+def reopened(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue()
+    peer.send_steps(publish(1, "", queue, b"x"))
+    yield peer.get(queue, no_ack=False)
+    peer.do(Channel.Close(200, "", 0, 0), Channel.Open())
+    yield peer.ask(Basic.Ack(1))
 
 
 for _method, _twice in {
@@ -206,11 +208,11 @@ for _method, _twice in {
     "reject 0": [Basic.Reject(0)],
 }.items():
 
-    def _settle(talk: Talk, steps: list[object] = _twice) -> Lines:
-        speaker = talk.open()
-        queue = speaker.declare_queue()
-        speaker.say(publish(1, "", queue, b"x"))
-        yield speaker.get(queue, no_ack=False)
-        yield speaker.ask(*steps, Basic.Qos())
+    def _settle(session: Session, steps: list[object] = _twice) -> Lines:
+        peer = session.open()
+        queue = peer.declare_queue()
+        peer.send_steps(publish(1, "", queue, b"x"))
+        yield peer.get(queue, no_ack=False)
+        yield peer.ask(*steps, Basic.Qos())
 
     GROUP.add(f"settle: {_method}", _settle)

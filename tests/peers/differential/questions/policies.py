@@ -5,8 +5,8 @@ import time
 from pamqp import commands
 
 from ..question import Group, Lines
-from ..saying import confirmed, message
-from ..talk import Talk
+from ..session import Session
+from ..steps import confirmed, message
 from .queues import until_gone
 
 Basic, Confirm, Exchange, Queue = commands.Basic, commands.Confirm, commands.Exchange, commands.Queue
@@ -28,85 +28,85 @@ POLICIES: dict[str, dict[str, object]] = {
 
 
 @GROUP("a time to live")
-def ttl(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue(name=talk.name("policy.ttl"))
-    speaker.say(message(queue))
+def ttl(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue(name=session.name("policy.ttl"))
+    peer.send_steps(message(queue))
     time.sleep(0.3)
-    yield speaker.get(queue)
+    yield peer.get(queue)
 
 
 @GROUP("an argument that is shorter counts, and one that is longer does not")
-def smaller(talk: Talk) -> Lines:
-    speaker = talk.open()
+def smaller(session: Session) -> Lines:
+    peer = session.open()
     for name, length in (("policy.length.short", 1), ("policy.length.long", 5)):
-        queue = speaker.declare_queue(name=talk.name(name), arguments={"x-max-length": length})
-        speaker.do(Confirm.Select())
-        yield from (line.split()[0] for line in confirmed(speaker, *[message(queue)] * 4))
+        queue = peer.declare_queue(name=session.name(name), arguments={"x-max-length": length})
+        peer.do(Confirm.Select())
+        yield from (line.split()[0] for line in confirmed(peer, *[message(queue)] * 4))
 
 
 @GROUP("a bound that rejects")
-def bound(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue(name=talk.name("policy.length"))
-    speaker.do(Confirm.Select())
-    yield from confirmed(speaker, *[message(queue)] * 3)
+def bound(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue(name=session.name("policy.length"))
+    peer.do(Confirm.Select())
+    yield from confirmed(peer, *[message(queue)] * 3)
 
 
 @GROUP("an argument for the overflow counts more")
-def overflow(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue(name=talk.name("policy.length"), arguments={"x-overflow": "drop-head"})
-    speaker.do(Confirm.Select())
-    yield from confirmed(speaker, *[message(queue, b"%d" % number) for number in range(3)])
-    yield from [speaker.get(queue) for _ in range(3)]
+def overflow(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue(name=session.name("policy.length"), arguments={"x-overflow": "drop-head"})
+    peer.do(Confirm.Select())
+    yield from confirmed(peer, *[message(queue, b"%d" % number) for number in range(3)])
+    yield from [peer.get(queue) for _ in range(3)]
 
 
 @GROUP("a queue that nobody uses")
-def expires(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue(name=talk.name("policy.expires"), exclusive=False)
+def expires(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue(name=session.name("policy.expires"), exclusive=False)
     time.sleep(0.6)
-    yield until_gone(speaker, queue)
+    yield until_gone(peer, queue)
 
 
 @GROUP("dead letters")
-def letters(talk: Talk) -> Lines:
-    speaker = talk.open()
-    grave = speaker.declare_queue(name="policy.grave")
-    queue = speaker.declare_queue(name=talk.name("policy.letters"))
-    speaker.say(message(queue))
-    yield speaker.get(queue, no_ack=False)
-    speaker.say(Basic.Reject(1, requeue=False))
-    yield speaker.get_soon(grave)
+def letters(session: Session) -> Lines:
+    peer = session.open()
+    grave = peer.declare_queue(name="policy.grave")
+    queue = peer.declare_queue(name=session.name("policy.letters"))
+    peer.send_steps(message(queue))
+    yield peer.get(queue, no_ack=False)
+    peer.send_steps(Basic.Reject(1, requeue=False))
+    yield peer.get_soon(grave)
 
 
 @GROUP("an alternate exchange")
-def alternate(talk: Talk) -> Lines:
-    speaker, exchange = talk.open(), talk.name("policy.alternate")
-    speaker.do(Exchange.Declare(exchange=exchange, exchange_type="direct", auto_delete=True))
-    queue, other = speaker.declare_queue(), speaker.declare_queue()
+def alternate(session: Session) -> Lines:
+    peer, exchange = session.open(), session.name("policy.alternate")
+    peer.do(Exchange.Declare(exchange=exchange, exchange_type="direct", auto_delete=True))
+    queue, other = peer.declare_queue(), peer.declare_queue()
     # A fanout that all share would hand others' messages on as well.
-    speaker.do(Queue.Bind(queue=other, exchange=exchange, routing_key="routed"))
-    speaker.say(message("routed", exchange=exchange))
-    yield speaker.get(other)
-    yield speaker.get(queue)
-    yield speaker.ask(message("nowhere", exchange=exchange, mandatory=True), Basic.Qos())
-    speaker.do(Queue.Unbind(queue=other, exchange=exchange, routing_key="routed"))
+    peer.do(Queue.Bind(queue=other, exchange=exchange, routing_key="routed"))
+    peer.send_steps(message("routed", exchange=exchange))
+    yield peer.get(other)
+    yield peer.get(queue)
+    yield peer.ask(message("nowhere", exchange=exchange, mandatory=True), Basic.Qos())
+    peer.do(Queue.Unbind(queue=other, exchange=exchange, routing_key="routed"))
 
 
 @GROUP("a redeclare does not look at policies")
-def redeclared(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue(name=talk.name("policy.ttl"))
-    yield speaker.ask(Queue.Declare(queue=queue, exclusive=True))
-    yield speaker.ask(Queue.Declare(queue=queue, exclusive=True, arguments={"x-message-ttl": 100}))
+def redeclared(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue(name=session.name("policy.ttl"))
+    yield peer.ask(Queue.Declare(queue=queue, exclusive=True))
+    yield peer.ask(Queue.Declare(queue=queue, exclusive=True, arguments={"x-message-ttl": 100}))
 
 
 @GROUP("one for queues and exchanges")
-def everything(talk: Talk) -> Lines:
-    speaker = talk.open()
-    queue = speaker.declare_queue(name=talk.name("policy.all"))
+def everything(session: Session) -> Lines:
+    peer = session.open()
+    queue = peer.declare_queue(name=session.name("policy.all"))
     for body in (b"1", b"2"):
-        speaker.say(message(queue, body))
-    yield from [speaker.get(queue), speaker.get(queue)]
+        peer.send_steps(message(queue, body))
+    yield from [peer.get(queue), peer.get(queue)]

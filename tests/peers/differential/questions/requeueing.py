@@ -6,8 +6,8 @@ from pamqp import commands
 
 from ...raw import publish
 from ..question import Asking, Group, Lines
-from ..saying import fill
-from ..talk import Step, Talk
+from ..session import Session, Step
+from ..steps import fill
 
 Basic, Channel, Queue = commands.Basic, commands.Channel, commands.Queue
 
@@ -15,18 +15,18 @@ GROUP = Group("requeue")
 
 
 def requeued(*steps: Step, arguments: dict[str, object] | None = None) -> Asking:
-    """What is in a queue of five after three were got and these steps were said."""
+    """What is in a queue of five after three were got and these steps were sent."""
 
-    def ask(talk: Talk) -> Lines:
-        speaker, other = talk.open(), talk.open()
-        speaker.declare_queue(name=talk.q, exclusive=False, arguments=arguments)
-        fill(speaker, talk.q, 5)
+    def ask(session: Session) -> Lines:
+        peer, other = session.open(), session.open()
+        peer.declare_queue(name=session.q, exclusive=False, arguments=arguments)
+        fill(peer, session.q, 5)
         for _ in range(3):
-            yield speaker.get(talk.q, no_ack=False)
-        yield speaker.ask(*steps, Basic.Qos())
-        yield other.get_soon(talk.q)
-        yield from [other.get(talk.q) for _ in range(4)]
-        other.do(Queue.Delete(queue=talk.q))
+            yield peer.get(session.q, no_ack=False)
+        yield peer.ask(*steps, Basic.Qos())
+        yield other.get_soon(session.q)
+        yield from [other.get(session.q) for _ in range(4)]
+        other.do(Queue.Delete(queue=session.q))
 
     return ask
 
@@ -47,101 +47,101 @@ for _title, _steps in STEPS.items():
 
 
 @GROUP("the channel closes")
-def channel(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q)
-    fill(speaker, talk.q, 3)
-    yield speaker.get(talk.q, no_ack=False)
-    yield speaker.get(talk.q, no_ack=False)
-    speaker.do(Channel.Close(200, "", 0, 0), Channel.Open())
-    yield from [speaker.get_soon(talk.q), speaker.get(talk.q), speaker.get(talk.q)]
+def channel(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q)
+    fill(peer, session.q, 3)
+    yield peer.get(session.q, no_ack=False)
+    yield peer.get(session.q, no_ack=False)
+    peer.do(Channel.Close(200, "", 0, 0), Channel.Open())
+    yield from [peer.get_soon(session.q), peer.get(session.q), peer.get(session.q)]
 
 
 @GROUP("the connection ends")
-def connection(talk: Talk) -> Lines:
-    speaker, other = talk.open(), talk.open()
-    speaker.declare_queue(name=talk.q, exclusive=False)
-    fill(speaker, talk.q, 2)
-    yield speaker.get(talk.q, no_ack=False)
-    yield speaker.get(talk.q, no_ack=False)
-    speaker.socket.close()
-    yield from [other.get_soon(talk.q), other.get_soon(talk.q)]
-    other.do(Queue.Delete(queue=talk.q))
+def connection(session: Session) -> Lines:
+    peer, other = session.open(), session.open()
+    peer.declare_queue(name=session.q, exclusive=False)
+    fill(peer, session.q, 2)
+    yield peer.get(session.q, no_ack=False)
+    yield peer.get(session.q, no_ack=False)
+    peer.socket.close()
+    yield from [other.get_soon(session.q), other.get_soon(session.q)]
+    other.do(Queue.Delete(queue=session.q))
 
 
 @GROUP("a message rejected by the only consumer comes again")
-def again(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q)
-    speaker.do(Basic.Consume(queue=talk.q, consumer_tag="t"))
-    speaker.say(publish(1, "", talk.q, b"x"))
-    yield from speaker.hear(1)
-    speaker.say(Basic.Reject(1, requeue=True))
-    yield from speaker.hear(1)
+def again(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q)
+    peer.do(Basic.Consume(queue=session.q, consumer_tag="t"))
+    peer.send_steps(publish(1, "", session.q, b"x"))
+    yield from peer.receive(1)
+    peer.send_steps(Basic.Reject(1, requeue=True))
+    yield from peer.receive(1)
 
 
 @GROUP("a requeued message sorts by its priority")
-def by_priority(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q, arguments={"x-max-priority": 5})
+def by_priority(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q, arguments={"x-max-priority": 5})
     for priority, body in ((1, b"low"), (3, b"high"), (1, b"low too"), (9, b"beyond the limit is as the limit")):
-        speaker.say(publish(1, "", talk.q, body, b"\x08\x00" + bytes([priority])))
-    speaker.say(publish(1, "", talk.q, b"none"))
-    yield speaker.get(talk.q, no_ack=False)
-    yield speaker.get(talk.q, no_ack=False)
-    yield speaker.ask(Basic.Nack(0, multiple=True, requeue=True), Basic.Qos())
-    yield from [speaker.get(talk.q) for _ in range(5)]
+        peer.send_steps(publish(1, "", session.q, body, b"\x08\x00" + bytes([priority])))
+    peer.send_steps(publish(1, "", session.q, b"none"))
+    yield peer.get(session.q, no_ack=False)
+    yield peer.get(session.q, no_ack=False)
+    yield peer.ask(Basic.Nack(0, multiple=True, requeue=True), Basic.Qos())
+    yield from [peer.get(session.q) for _ in range(5)]
 
 
 @GROUP("a delivery limit of a classic queue")
-def classic_limit(talk: Talk) -> Lines:
-    speaker = talk.open()
-    speaker.declare_queue(name=talk.q, arguments={"x-delivery-limit": 1})
-    speaker.say(publish(1, "", talk.q, b"x"))
+def classic_limit(session: Session) -> Lines:
+    peer = session.open()
+    peer.declare_queue(name=session.q, arguments={"x-delivery-limit": 1})
+    peer.send_steps(publish(1, "", session.q, b"x"))
     for tag in (1, 2, 3):
-        yield speaker.get(talk.q, no_ack=False)
-        speaker.say(Basic.Reject(tag, requeue=True))
+        yield peer.get(session.q, no_ack=False)
+        peer.send_steps(Basic.Reject(tag, requeue=True))
 
 
 @GROUP("a delivery limit of a quorum queue")
-def quorum_limit(talk: Talk) -> Lines:
-    speaker = talk.open()
-    dead = speaker.declare_queue(name=talk.name("dead"))
+def quorum_limit(session: Session) -> Lines:
+    peer = session.open()
+    dead = peer.declare_queue(name=session.name("dead"))
     arguments = {
         "x-queue-type": "quorum",
         "x-delivery-limit": 2,
         "x-dead-letter-exchange": "",
         "x-dead-letter-routing-key": dead,
     }
-    speaker.declare_queue(name=talk.q, exclusive=False, durable=True, arguments=arguments)
-    speaker.do(Basic.Qos(prefetch_count=1))
-    speaker.say(publish(1, "", talk.q, b"x"))
+    peer.declare_queue(name=session.q, exclusive=False, durable=True, arguments=arguments)
+    peer.do(Basic.Qos(prefetch_count=1))
+    peer.send_steps(publish(1, "", session.q, b"x"))
     for tag in (1, 2, 3):
-        yield speaker.get_soon(talk.q, no_ack=False)
-        speaker.say(Basic.Reject(tag, requeue=True))
-    yield speaker.get_soon(dead)
-    yield speaker.ask(Queue.Delete(queue=talk.q))
+        yield peer.get_soon(session.q, no_ack=False)
+        peer.send_steps(Basic.Reject(tag, requeue=True))
+    yield peer.get_soon(dead)
+    yield peer.ask(Queue.Delete(queue=session.q))
 
 
 @GROUP("a quorum queue counts deliveries in x-delivery-count")
-def quorum_count(talk: Talk) -> Lines:
-    speaker = talk.open()
+def quorum_count(session: Session) -> Lines:
+    peer = session.open()
     arguments = {"x-queue-type": "quorum"}
-    speaker.declare_queue(name=talk.q, exclusive=False, durable=True, arguments=arguments)
-    speaker.do(Basic.Qos(prefetch_count=1))
-    speaker.say(publish(1, "", talk.q, b"x"))
+    peer.declare_queue(name=session.q, exclusive=False, durable=True, arguments=arguments)
+    peer.do(Basic.Qos(prefetch_count=1))
+    peer.send_steps(publish(1, "", session.q, b"x"))
     for tag in (1, 2):
-        yield speaker.get_soon(talk.q, no_ack=False)
-        speaker.say(Basic.Reject(tag, requeue=True))
-    yield speaker.get_soon(talk.q, no_ack=False)
-    yield speaker.ask(Queue.Delete(queue=talk.q))
+        yield peer.get_soon(session.q, no_ack=False)
+        peer.send_steps(Basic.Reject(tag, requeue=True))
+    yield peer.get_soon(session.q, no_ack=False)
+    yield peer.ask(Queue.Delete(queue=session.q))
 
 
 @GROUP("a quorum queue and a limit for the channel")
-def quorum_global(talk: Talk) -> Lines:
-    speaker = talk.open()
+def quorum_global(session: Session) -> Lines:
+    peer = session.open()
     arguments = {"x-queue-type": "quorum"}
-    speaker.declare_queue(name=talk.q, exclusive=False, durable=True, arguments=arguments)
-    speaker.do(Basic.Qos(prefetch_count=1, global_=True))
-    yield speaker.ask(Basic.Consume(queue=talk.q, consumer_tag="t"))
-    talk.open().do(Queue.Delete(queue=talk.q))
+    peer.declare_queue(name=session.q, exclusive=False, durable=True, arguments=arguments)
+    peer.do(Basic.Qos(prefetch_count=1, global_=True))
+    yield peer.ask(Basic.Consume(queue=session.q, consumer_tag="t"))
+    session.open().do(Queue.Delete(queue=session.q))

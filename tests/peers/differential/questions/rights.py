@@ -3,8 +3,8 @@
 from pamqp import commands
 
 from ..question import Asking, Group, Lines
-from ..saying import message
-from ..talk import Step, Talk
+from ..session import Session, Step
+from ..steps import message
 
 Basic, Connection, Exchange, Queue = commands.Basic, commands.Connection, commands.Exchange, commands.Queue
 
@@ -18,9 +18,9 @@ TAGS = {"guest": ["administrator"], "impersonator": ["impersonator"]}
 
 
 def asking(user: str, step: Step) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        talk.open().do(Queue.Declare(queue="shared", durable=True))
-        other = talk.open(user=user)
+    def ask(session: Session) -> Lines:
+        session.open().do(Queue.Declare(queue="shared", durable=True))
+        other = session.open(user=user)
         # A publish is answered by nothing, so something is asked behind it.
         yield other.ask(step, *([Basic.Qos()] if isinstance(step, bytes) else []))
 
@@ -57,14 +57,14 @@ for _user in LIMITED:
 
 
 @GROUP("a user without any right to a virtual host")
-def no_vhost(talk: Talk) -> Lines:
-    stranger = talk.open(handshake=False, channel=False)
+def no_vhost(session: Session) -> Lines:
+    stranger = session.open(handshake=False, channel=False)
     stranger.start(response="\0stranger\0stranger")
     stranger.tune()
     yield stranger.ask(Connection.Open(), channel=0)
 
 
 @GROUP("the user-id of one who is not the impersonator")
-def impersonator(talk: Talk) -> Lines:
-    yield talk.open(user="limited").ask(message("k", user_id="guest"), Basic.Qos())
-    yield talk.open(user="impersonator").ask(message("k", user_id="guest"), Basic.Qos())
+def impersonator(session: Session) -> Lines:
+    yield session.open(user="limited").ask(message("k", user_id="guest"), Basic.Qos())
+    yield session.open(user="impersonator").ask(message("k", user_id="guest"), Basic.Qos())

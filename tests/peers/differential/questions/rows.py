@@ -2,15 +2,15 @@
 
 from ...answers import table
 from ..question import Asking, Group, Lines
-from ..talk import Talk
+from ..session import Session
 
 GROUP = Group("row")
 
 
 def asking(title: str) -> Asking:
-    def ask(talk: Talk) -> Lines:
-        row = table(talk.q, talk.e)[title]
-        owner, peer = talk.open(), talk.open()
+    def ask(session: Session) -> Lines:
+        row = table(session.q, session.e)[title]
+        owner, peer = session.open(), session.open()
         owner.do(*row.owner)
         peer.do(*row.before)
         yield peer.ask(row.request)

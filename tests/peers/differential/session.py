@@ -1,4 +1,4 @@
-"""A conversation with one broker about one question: what is said in it is written down, as lines that compare."""
+"""A session with one broker for one question: its answers become lines that can be compared."""
 
 import itertools
 import re
@@ -18,7 +18,7 @@ Basic, Channel, Connection = commands.Basic, commands.Channel, commands.Connecti
 Step = Method | bytes
 
 PATIENCE = 5.0  # seconds until something that must come counts as missing
-PATIENCE_WORN = 0.3  # the same once something was missing, or after a close, when little more is to be expected
+PATIENCE_AFTER_SILENCE = 0.3  # the same once something was missing, or after a close: little more is expected
 SOON = 0.02  # seconds between two looks at a queue that something is on its way to
 RESET = "reset"
 NOTHING = "nothing comes"
@@ -30,73 +30,73 @@ class BrokenOffError(Exception):
     """The broker closed a channel or the connection in the middle of what a question needs first."""
 
 
-class Speaker(RawPeer):
-    """A connection that is told what to say and writes down what it hears, on channel 1 unless told."""
+class Peer(RawPeer):
+    """A connection that sends steps and describes what it receives, on channel 1 unless told otherwise."""
 
     closed = False
 
     def do(self, *steps: Step, channel: int = 1) -> Method | None:
-        """Say steps that must be answered, each before the next; give the last answer.
+        """Send steps that must be answered, each before the next; return the last answer.
 
         Raises:
             BrokenOffError: One of them is refused.
         """
         found: Method | None = None
         for step in steps:
-            self.say(step, channel=channel)
-            heard = self.read()
-            found = heard.decode() if heard is not None and heard.kind == METHOD else None
+            self.send_steps(step, channel=channel)
+            received = self.read()
+            found = received.decode() if received is not None and received.kind == METHOD else None
             if found is None or isinstance(found, Channel.Close | Connection.Close):
-                raise BrokenOffError(self.describe(heard))
+                raise BrokenOffError(self.describe(received))
         return found
 
-    def say(self, *steps: Step, channel: int = 1) -> None:
-        """Say steps at once."""
+    def send_steps(self, *steps: Step, channel: int = 1) -> None:
+        """Send steps at once."""
         self.socket.sendall(b"".join(step if isinstance(step, bytes) else encode(channel, step) for step in steps))
 
     def ask(self, *steps: Step, channel: int = 1) -> str:
-        """Say steps at once; give the first thing that is heard."""
-        self.say(*steps, channel=channel)
-        return self.hear()[0]
+        """Send steps at once; return the first answer."""
+        self.send_steps(*steps, channel=channel)
+        return self.receive()[0]
 
-    def hear(self, count: int = 1) -> list[str]:
-        """Give the next things; a method and its content are one."""
-        return [self._hear_one() for _ in range(count)]
+    def receive(self, count: int = 1) -> list[str]:
+        """Return the next answers; a method and its content are one."""
+        return [self._receive_one() for _ in range(count)]
 
-    def _hear_one(self, within: float = 0.0) -> str:
+    def _receive_one(self, within: float = 0.0) -> str:
         if within:
             self.socket.settimeout(within)
         try:
             found = self.describe(self.read())
         except TimeoutError:
             found = NOTHING
-        worn = found == NOTHING or "close" in found.split()[0].lower()
-        self.socket.settimeout(PATIENCE_WORN if worn else PATIENCE)
+        silent = found == NOTHING or "close" in found.split()[0].lower()
+        self.socket.settimeout(PATIENCE_AFTER_SILENCE if silent else PATIENCE)
         return found
 
-    def hush(self, seconds: float = 0.2) -> list[str]:
-        """Give whatever comes within a time, which had better be nothing."""
-        heard: list[str] = []
+    def receive_for(self, seconds: float = 0.2) -> list[str]:
+        """Return what comes within a time, which should be nothing."""
+        received: list[str] = []
         ends = time.monotonic() + seconds
         while not self.closed and (left := ends - time.monotonic()) > 0:
-            found = self._hear_one(within=left)
+            found = self._receive_one(within=left)
             if found != NOTHING:
-                heard.append(found)
-        return heard or [NOTHING]
+                received.append(found)
+        return received or [NOTHING]
 
     def get(self, queue: str, *, no_ack: bool = True) -> str:
-        """What one basic.get gives."""
+        """Return the answer to one basic.get."""
         return self.ask(Basic.Get(queue=queue, no_ack=no_ack))
 
     def get_soon(self, queue: str, *, no_ack: bool = True) -> str:
-        """What basic.get gives as soon as it gives something."""
+        """Return the answer to basic.get as soon as there is a message."""
         ends = time.monotonic() + PATIENCE
         while (found := self.get(queue, no_ack=no_ack)).startswith("Basic.GetEmpty") and time.monotonic() < ends:
             time.sleep(SOON)
         return found
 
     def describe(self, found: RawFrame | None) -> str:
-        """Put a frame, and the content that belongs to it, into a line."""
+        """Describe a frame, and the content that belongs to it, in a line."""
         if found is None:
             self.closed = True
             return RESET
@@ -129,7 +129,7 @@ class Speaker(RawPeer):
 
 
 def encode_again(found: RawFrame) -> bytes:
-    """A frame's octets."""
+    """Return a frame's octets."""
     return found.kind.to_bytes(1) + found.channel.to_bytes(2) + len(found.payload).to_bytes(4) + found.payload + b"\xce"
 
 
@@ -154,8 +154,8 @@ def types_of(value: object) -> str:
     return value.code if isinstance(value, Typed) else _NATURAL[type(value)]
 
 
-class Talk:
-    """One question put to one broker.
+class Session:
+    """One question to one broker.
 
     Args:
         url: The broker.
@@ -168,7 +168,7 @@ class Talk:
         self.url = url
         self._stem = f"{time.monotonic_ns() % 10**9:x}.{next(_numbers)}"
         self._names: dict[str, str] = {}
-        self._opened: list[Speaker] = []
+        self._opened: list[Peer] = []
         self._declared: list[Method] = []
         self.q, self.e = self.name("q"), self.name("e")
 
@@ -176,8 +176,8 @@ class Talk:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for speaker in self._opened:
-            speaker.socket.close()
+        for peer in self._opened:
+            peer.socket.close()
 
     def name(self, shown_as: str) -> str:
         """A name that nothing has yet."""
@@ -193,30 +193,30 @@ class Talk:
         handshake: bool = True,
         capabilities: dict[str, bool] | None = None,
         **limits: int,
-    ) -> Speaker:
+    ) -> Peer:
         """Connect, and open channel 1.
 
         Args:
             channel: without, there is no channel yet.
-            user: who logs in, with the same word as password; guest if there is none.
-            handshake: without, nothing is said at all.
+            user: the user, whose password is the same word; guest if there is none.
+            handshake: without, nothing is sent at all.
             capabilities: of the client.
-            limits: what tune-ok says.
+            limits: for tune-ok.
         """
         url = self.url if not user else re.sub("//[^@]*@", f"//{user}:{user}@", self.url)
-        speaker = Speaker(url, handshake=False)
-        self._opened.append(speaker)
-        speaker.socket.settimeout(PATIENCE)
+        peer = Peer(url, handshake=False)
+        self._opened.append(peer)
+        peer.socket.settimeout(PATIENCE)
         if handshake:
-            speaker.start(capabilities)
-            speaker.tune(**limits)
-            speaker.do(Connection.Open(), channel=0)
+            peer.start(capabilities)
+            peer.tune(**limits)
+            peer.do(Connection.Open(), channel=0)
         if channel:
-            speaker.open_channel(1)
-        return speaker
+            peer.open_channel(1)
+        return peer
 
     def tidy(self, line: str) -> str:
-        """Take out what is never the same twice."""
+        """Replace what is never the same twice."""
         for name, shown_as in self._names.items():
             line = line.replace(name, shown_as)
         for pattern, instead in _NEVER_THE_SAME:

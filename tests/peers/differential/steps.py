@@ -1,4 +1,4 @@
-"""What several groups of questions say."""
+"""Steps that several groups of questions share."""
 
 import re
 import time
@@ -7,7 +7,7 @@ from pamqp import commands
 from pamqp.header import ContentHeader
 
 from ..raw import encode, raw_frame
-from .talk import PATIENCE, SOON, Speaker
+from .session import PATIENCE, SOON, Peer
 
 Basic, Confirm, Queue = commands.Basic, commands.Confirm, commands.Queue
 
@@ -23,13 +23,13 @@ def message(
     ) + (raw_frame(3, 1, body) if body else b"")
 
 
-def fill(speaker: Speaker, queue: str, count: int) -> None:
-    """Publish bodies 0, 1, 2 …, and wait until they are in the queue, which has nobody to take them."""
+def fill(peer: Peer, queue: str, count: int) -> None:
+    """Publish bodies 0, 1, 2 …, and wait until they are in the queue, which has no consumer."""
     for number in range(count):
-        speaker.say(message(queue, b"%d" % number))
+        peer.send_steps(message(queue, b"%d" % number))
     ends = time.monotonic() + PATIENCE
     while True:
-        found = speaker.do(Queue.Declare(queue=queue, passive=True))
+        found = peer.do(Queue.Declare(queue=queue, passive=True))
         assert isinstance(found, Queue.DeclareOk)
         if found.message_count == count:
             return
@@ -37,9 +37,9 @@ def fill(speaker: Speaker, queue: str, count: int) -> None:
         time.sleep(SOON)
 
 
-def confirmed(speaker: Speaker, *messages: bytes) -> list[str]:
-    """Publish one after the other on a channel with confirms; whether each is acked or nacked, and what else is said.
+def confirmed(peer: Peer, *messages: bytes) -> list[str]:
+    """Publish one after the other on a channel with confirms; return which are acked or nacked, and other answers.
 
-    Whether a confirm says ``multiple`` is the broker's own choice, and is left out.
+    Whether a confirm has ``multiple`` set is the broker's own choice, and is left out.
     """
-    return [re.sub(r"(Basic\.N?[Aa]ck delivery_tag=\d+) .*", r"\1", speaker.ask(said)) for said in messages]
+    return [re.sub(r"(Basic\.N?[Aa]ck delivery_tag=\d+) .*", r"\1", peer.ask(each)) for each in messages]

@@ -1,0 +1,265 @@
+"""A client on a ZeroMQ ROUTER: begins with a first message, ends by silence, and has a line and an outbox of its own.
+
+    RouterListener ── messages ──> received ─┬─ handle(frames)
+                                             ├─ PublishingPaused, Restarting: parked, and tried again later
+                                             ├─ too many are parked: refused(frames, error)
+                                             └─ Refused: refused(frames, error)
+    send(frames) ──> RouterListener ──> libzmq, or the peer's outbox
+    delivered ──> outgoing ── encode(batch) ──> send …      only while nothing waits in the outbox
+
+Rules:
+
+- A ROUTER cannot stop reading one peer, and if it stopped reading all, no ack would come that makes room. So what must
+  wait is parked: a bounded number of messages, and then they are refused. What came later stays behind what is parked,
+  so that the order holds; acks overtake (``overtakes``).
+- Replies are sent at once. Deliveries are encoded when everything before them is with libzmq, so that what a slow peer
+  has not been sent can go back to its queue unmarked. The window counts from the queue's hand-out until libzmq has it.
+- A peer that leaves too many replies unread is let go: it cannot be kept from asking for more.
+- Silence is the only sign that a peer is gone, beside EHOSTUNREACH when something is sent to it. A protocol therefore
+  has its peers send something now and then, and answers that, so that they know the same of the broker.
+- A peer that comes back under the same identity within that time is the same client. A client that has ended, or has
+  crashed, is followed by a new one with the peer's next message: a protocol that has such peers say hello first can
+  tell them that nothing is left of what they had.
+"""
+
+import logging
+from collections import deque
+from math import inf
+from typing import ClassVar, final
+
+import trio
+
+from triomq.core import Batch, PublishingPaused, Restarting, Subscription, Window
+from triomq.endpoints.base.client import Client
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.delivery_writer import UNREAD_BYTES, WINDOW_BYTES, WRITE_BYTES
+from triomq.endpoints.base.domain_work import return_unseen
+from triomq.endpoints.base.router_listener import PARKED_BYTES, RouterListener
+from triomq.endpoints.base.stream_client import PATIENCE
+from triomq.errors import ActorStopped, HandlerFailed, LimitExceeded, Refused, TriomqError
+from triomq.transports.zmq import Frames
+
+_WINDOW_MESSAGES = 1000
+"""Messages on the way to one client: each is a call to libzmq, and its frames take memory beside their bytes."""
+
+_PARKED = 100
+"""Messages of one client that may wait for the end of a pressure: more than a peer sends that waits for answers."""
+
+_LINGER = 1.0
+"""Seconds that a peer gets to take our last words from its outbox."""
+
+
+class RouterClient(Client):
+    """Base of clients that come over a ROUTER.
+
+    Args:
+        listener: What carries its messages.
+        identity: Under which its peer is found there.
+        login: As whom the peer was let in; ``started`` is to ``enter`` a domain with it.
+        context: What the broker lends.
+    """
+
+    kind = "peer"
+    noun = "peer"
+
+    silence: ClassVar[float] = 30.0
+    """Seconds without any message after which the peer counts as gone."""
+
+    patience: ClassVar[float] = PATIENCE
+    """Seconds that the peer may take nothing of what waits for it."""
+
+    _linger_until = inf
+    _lost = False  # whether its peer is known to be gone
+    _goes_on = False  # whether ``drained`` will be called in a turn of its own
+
+    def __init__(self, listener: RouterListener, identity: bytes, login: str, context: BrokerContext) -> None:
+        super().__init__(context, identity.hex())
+        self.identity = identity
+        self.login = login
+        self.window: Window = Window(_WINDOW_MESSAGES, bytes=WINDOW_BYTES)
+        self._listener = listener
+        self._last_message = trio.current_time()
+        self._parked: deque[Frames] = deque()
+        self._parked_bytes = 0
+        self._outgoing: deque[Batch] = deque()
+        self._count = 0  # messages that are encoded, and that the window counts
+        self._size = 0  # bytes of these
+
+    # Hooks: what a protocol defines, beside those of ``Client``
+
+    def handle(self, frames: Frames) -> None:
+        """Do what a message wants; may raise ``Refused``, ``Restarting`` and ``PublishingPaused``."""
+        raise NotImplementedError
+
+    def overtakes(self, frames: Frames) -> bool:
+        """Return whether a message need not wait behind those that are parked, such as an ack."""
+        return False
+
+    def refused(self, frames: Frames, error: TriomqError) -> None:
+        """Tell the peer that a message is refused, or leave, as this does."""
+        self.ending = self.ending or str(error)
+        self.leave()
+
+    def encode(self, batch: Batch) -> None:
+        """Send the messages of a batch, each by ``send``."""
+        raise NotImplementedError(f"{type(self).__qualname__} subscribes to queues, so it needs `encode`")
+
+    # What comes
+
+    @final
+    def received(self, messages: list[Frames]) -> None:
+        """Work off what has come, in a turn; what must wait is parked, and what is too much is refused."""
+        self._last_message = trio.current_time()
+        for frames in messages:
+            if self._left:
+                return
+            if (self._parked and not self.overtakes(frames)) or self._must_wait(frames):
+                self._park(frames)
+
+    def _must_wait(self, frames: Frames) -> bool:
+        """Do what a message wants, or return that it is to be tried again when ``_go_on`` is called."""
+        try:
+            self.handle(frames)
+        except PublishingPaused as paused:
+            self.when_open(paused.pressure, self._go_on)
+            return True
+        except Restarting as restarting:
+            self.when_restarted(restarting, self._go_on)
+            return True
+        except (Refused, ActorStopped, HandlerFailed) as error:
+            self.refused(frames, error)
+        return False
+
+    def _park(self, frames: Frames) -> None:
+        size = sum(map(len, frames))
+        if len(self._parked) >= _PARKED or self._listener.parked + size > PARKED_BYTES:
+            reason = "too many messages wait for memory, for the disk, or for a queue; wait for answers before you send"
+            self.refused(frames, LimitExceeded(reason))
+            return
+        if not self._parked:
+            self.note(logging.WARNING, f"{self.noun} parked", reason="a message has to wait, and those behind it")
+        self._parked.append(frames)
+        self._count_parked(size)
+
+    def _count_parked(self, size: int) -> None:
+        self._parked_bytes += size
+        self._listener.parked += size
+
+    def _go_on(self) -> None:
+        """Try again what is parked, in its order."""
+        while self._parked and not self._left:
+            if self._must_wait(self._parked[0]):
+                return
+            if self._parked:
+                self._count_parked(-sum(map(len, self._parked.popleft())))
+
+    # What goes
+
+    @final
+    def send(self, *frames: bytes) -> None:
+        """Send a message to the peer; it may wait in the peer's outbox. Nothing is sent to one that is lost."""
+        if self._lost:
+            return
+        if not self._listener.send(self.identity, frames):
+            self.in_turn(self.lost)
+        elif self._listener.unsent(self.identity) - self._size > UNREAD_BYTES:
+            self.in_turn(self._let_down)
+
+    def _let_down(self) -> None:
+        self.ending = self.ending or "the peer does not read its answers"
+        self.leave()
+
+    def delivered(self, subscription: Subscription, batch: Batch) -> None:
+        """Encode a batch at the end of the turn, or when the peer has taken what is before it."""
+        self._outgoing.append(batch)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Let nothing more come for a subscription, what is not encoded yet neither."""
+        outgoing, self._outgoing = self._outgoing, deque()
+        for batch in outgoing:
+            if batch.feed is not None and batch.feed.key is subscription:
+                return_unseen(batch, self.window)
+            else:
+                self._outgoing.append(batch)
+        super().unsubscribe(subscription)
+
+    def after_batch(self) -> None:
+        """Encode what is due, as far as one turn goes, while libzmq takes everything."""
+        room = WRITE_BYTES
+        while self._outgoing and room > 0 and not self._left and not self._listener.unsent(self.identity):
+            batch = self._outgoing.popleft()
+            self._count += batch.left  # before a protocol without acks settles them
+            self._size += batch.size
+            room -= batch.size
+            self.encode(batch)
+        if self._count and not self._goes_on and not self._listener.unsent(self.identity):
+            if self._outgoing or self.window.waiting:
+                self._goes_on = True
+                self.in_turn(self.drained)  # the rest, and feeds that wait for room, in a turn of their own
+            else:
+                self._give_back()
+
+    def _give_back(self) -> None:
+        """Give the window back what libzmq has taken."""
+        count, size, self._count, self._size = self._count, self._size, 0, 0
+        self.window.give(count, size)
+
+    @final
+    def drained(self) -> None:
+        """Go on with what waits, since libzmq has taken everything before it; called by the listener, in a turn."""
+        self._goes_on = False
+        if self._linger_until < inf:
+            self.end()
+        elif not self._listener.unsent(self.identity):
+            self._give_back()
+            self.ref.touch()
+
+    @final
+    def lost(self) -> None:
+        """End, since the peer has turned out to be gone; called in a turn."""
+        self._lost = True
+        self.ending = self.ending or "the peer has gone"
+        self.leave()
+        self.end()
+
+    # Time
+
+    def due_at(self) -> float:
+        """Return when the peer has been silent for too long; or when it has had its while to take our last words."""
+        return min(self._linger_until, self._last_message + self.silence)
+
+    def due(self, now: float) -> None:
+        """End when the peer is silent, or takes nothing."""
+        if self._left:
+            self.end()
+        elif now >= self._last_message + self.silence:
+            self.ending = "the peer is silent"
+            self.leave()
+        elif self._listener.stuck_for(self.identity, now) >= self.patience:
+            self.ending = "the peer does not read what it is sent"
+            self.leave()
+
+    # The end
+
+    def put_back(self) -> None:
+        """Return what is not encoded; a subclass that has more to put back awaits nothing and calls this too."""
+        outgoing, self._outgoing = self._outgoing, deque()
+        for batch in outgoing:
+            return_unseen(batch, self.window)
+
+    def left(self) -> None:
+        """End when the peer has taken our last words, or has had a while to do so."""
+        if self._listener.unsent(self.identity):
+            self._linger_until = trio.current_time() + _LINGER
+            self.reschedule()
+        else:
+            self.end()
+
+    def _let_go(self) -> None:
+        self._parked.clear()
+        self._count_parked(-self._parked_bytes)
+        super()._let_go()
+
+    def released(self) -> None:
+        """Drop what waits for the peer."""
+        self._listener.forget(self)

@@ -1,0 +1,214 @@
+"""Clients that come over one ZeroMQ ROUTER: found by their identity, let in as users (ZAP, PLAIN).
+
+    libzmq ── may this peer connect? ──> Authenticator ──> check_password
+    Router ── all that has come ──> by identity and user ──> RouterClient.received, a turn for each client
+    RouterClient ── send ──> Router ──> TAKEN, or GONE
+
+Rules:
+
+- A client begins with the first message of its peer: connections are not announced, nor is their end.
+- The user is the one that the authenticator has let in, and stands at each message; it is compared each time. A peer
+  may choose its identity, and take that of one that has gone. libzmq lets only one peer at a time have an identity
+  (without ROUTER_HANDOVER, which is therefore off). So a message of another user proves that the client's peer is gone,
+  and ends the client; the next one begins a client of that user's.
+- Until then that other peer gets what is sent to the identity, and nothing can tell: libzmq does not name the identity
+  when it asks whether a peer may connect. So peers that choose theirs have to choose what cannot be guessed.
+- Each listener has a context of its own, since a context has one authenticator. The authenticator is bound first and
+  closed last.
+- Reading never stops, since a ROUTER cannot stop reading one of its peers. So what a client must wait with is parked
+  by ``RouterClient``, and all of them together may park ``PARKED_BYTES``.
+
+A peer that is refused by the authenticator tries again for ever, and ``check_password`` logs that now and then.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.listener import Listener
+from triomq.endpoints.base.login import check_password
+from triomq.errors import ConfigError
+from triomq.transports import LARGE_RECEIVE_SIZE, Address
+from triomq.transports.zmq import (
+    Authenticator,
+    Frames,
+    Mechanism,
+    Question,
+    Received,
+    Router,
+    Sent,
+    close_context,
+    make_context,
+)
+
+if TYPE_CHECKING:
+    from triomq.endpoints.base.endpoint import Endpoint
+    from triomq.endpoints.base.router_client import RouterClient
+
+_DOMAIN = "triomq"
+"""What the authenticator is told; any name makes libzmq ask it."""
+
+_LINGER = 0.5
+"""Seconds for which libzmq goes on sending when the socket is closed: ten messages for each peer at most, which a peer
+that reads takes at once."""
+
+_TURN_BYTES = LARGE_RECEIVE_SIZE
+"""Bytes of messages that are worked off in one turn, as on a stream: that the store is behind is seen between turns."""
+
+PARKED_BYTES = 64 * 1024 * 1024
+"""Bytes that may be parked for all clients of a listener: four messages of the largest size that AMQP clients send."""
+
+
+class RouterListener(Listener):
+    """Binds one ROUTER, and makes a client of each peer that is let in and sends something.
+
+    Args:
+        context: What the broker lends.
+        host: An address, or ``*`` for all.
+        port: A port, or 0 for one that is free.
+        make_client: Makes a client, from this listener, the peer's identity, and the user that it was let in as.
+    """
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        host: str,
+        port: int,
+        make_client: "Callable[[RouterListener, bytes, str], RouterClient]",
+    ) -> None:
+        self._context = context
+        self._host = host
+        self.port = port
+        """The one that it is bound to, once it has started."""
+        self._make_client = make_client
+        self._addresses: list[Address] = []
+        self._endpoint: Endpoint
+        self._clients: dict[bytes, RouterClient] = {}
+        self._stopping = False
+        self._opened = False
+        self.parked = 0
+        """Bytes that clients have parked."""
+
+    @property
+    def addresses(self) -> list[Address]:
+        """The one address."""
+        return self._addresses
+
+    async def start(self, endpoint: "Endpoint") -> None:
+        """Bind, and receive from now on."""
+        self._endpoint = endpoint
+        self._sockets = make_context()
+        self._authenticator = Authenticator(self._sockets, self._decide)
+        # What waits for a peer is bounded by its client, which can tell replies from deliveries.
+        self._router = Router(
+            self._sockets,
+            self._received,
+            drained=self._drained,
+            gone=self._gone,
+            domain=_DOMAIN,
+            outbox_bytes=sys.maxsize,
+        )
+        self._opened = True
+        self._router.socket.plain_server = True
+        try:
+            address = self._router.bind(f"tcp://{self._host}:{self.port}")
+        except ConfigError:
+            self.close()
+            await close_context(self._sockets)
+            raise
+        self.port = int(address.rpartition(":")[2])
+        self._addresses = [(self._host, self.port)]
+        endpoint.start_task(self._run)
+
+    async def _run(self) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._authenticator.run)
+                nursery.start_soon(self._router.run)
+        finally:
+            self.close()
+            await close_context(self._sockets)
+
+    # Who may come
+
+    async def _decide(self, question: Question) -> str | None:
+        if question.mechanism is not Mechanism.PLAIN or self._stopping:
+            return None
+        known = await check_password(self._context, question.address, question.user, question.password.encode())
+        return question.user if known else None
+
+    def _received(self, messages: list[Received]) -> None:
+        """Hand each client what has come from it, in as few turns as may be."""
+        found: dict[tuple[bytes, str], list[Frames]] = {}
+        size = 0
+        for identity, frames, user in messages:
+            found.setdefault((identity, user), []).append(frames)
+            size += sum(map(len, frames))
+            if size > _TURN_BYTES:
+                self._hand_on(found)
+                found, size = {}, 0
+        self._hand_on(found)
+
+    def _hand_on(self, found: dict[tuple[bytes, str], list[Frames]]) -> None:
+        for (identity, user), messages in found.items():
+            client = self._clients.get(identity)
+            if client is None:
+                client = self._serve(identity, user)
+            if client is not None and client.login == user:
+                client.ref.run_in_turn(client.received, messages)
+            elif client is not None:
+                client.ending = f"a peer of user {user!r} has its identity"
+                client.ref.run_in_turn(client.lost)
+
+    def _serve(self, identity: bytes, user: str) -> "RouterClient | None":
+        if self._stopping:
+            return None
+        client = self._clients[identity] = self._make_client(self, identity, user)
+        self._endpoint.serve(client)
+        return client
+
+    # For clients
+
+    def send(self, identity: bytes, frames: Frames | tuple[bytes, ...]) -> bool:
+        """Send a message to a peer, or let it wait for that one; return whether the peer is still there."""
+        return not self._router.closed and self._router.send_to(identity, frames) is not Sent.GONE
+
+    def unsent(self, identity: bytes) -> int:
+        """Return how many bytes wait for a peer, beside the few messages that libzmq has."""
+        return self._router.unsent(identity)
+
+    def stuck_for(self, identity: bytes, now: float) -> float:
+        """Return for how many seconds a peer has taken nothing of what waits for it."""
+        return self._router.stuck_for(identity, now)
+
+    def forget(self, client: "RouterClient") -> None:
+        """Drop what waits for a client, which has ended; the next message of its peer begins another one."""
+        if self._clients.get(client.identity) is client:
+            del self._clients[client.identity]
+            self._router.forget(client.identity)
+
+    def _drained(self, identity: bytes) -> None:
+        client = self._clients.get(identity)
+        if client is not None:
+            client.ref.run_in_turn(client.drained)
+
+    def _gone(self, identity: bytes) -> None:
+        client = self._clients.get(identity)
+        if client is not None:
+            client.ref.run_in_turn(client.lost)
+
+    # The end
+
+    def stop_accepting(self) -> None:
+        """Make no client any more, and let no peer in."""
+        self._stopping = True
+
+    def close(self) -> None:
+        """Close the sockets; libzmq goes on for a moment with what it has taken."""
+        self._stopping = True
+        if self._opened:
+            self._router.close(_LINGER)
+            self._authenticator.close()

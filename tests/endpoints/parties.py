@@ -1,0 +1,17 @@
+"""The parties of the contract: one of each kind that publishes, and of each kind that consumes."""
+
+from endpoints import contract
+from endpoints.contract import Consuming, Publishing
+from endpoints.toys.http_party import HTTPConsuming, HTTPPublishing
+from endpoints.toys.router_party import RouterConsuming, RouterPublishing
+
+PUBLISHERS: dict[str, type[Publishing]] = {
+    **contract.PUBLISHERS,
+    "router toy": RouterPublishing,
+    "http toy": HTTPPublishing,
+}
+CONSUMERS: dict[str, type[Consuming]] = {
+    **contract.CONSUMERS,
+    "router toy": RouterConsuming,
+    "http toy": HTTPConsuming,
+}
