@@ -233,16 +233,16 @@ async def test_crash_of_a_client_puts_back_what_it_has_and_ends_no_other(kind: s
         crashing = list(endpoint.children.values())
         other = CONSUMERS[kind](broker, nursery)
         await other.open("r")
-        await publish(broker, b"x")
+        await publish(party, b"x")
         for ref in crashing:
             assert isinstance(ref.actor, Client)
             ref.actor.ref.run_in_turn(fail)
-        await trio.sleep(5)
+        await party.passes(5)
         assert party.ended
         if party.settles:
             await require_returned(broker, b"x")
         await broker.publish("", "r", b"for the other one")
-        await settled()
+        await other.settled()
         assert (other.got, endpoint.ref.epoch) == ([b"for the other one"], 1)
         nursery.cancel_scope.cancel()
 

@@ -282,6 +282,7 @@ async def test_peer_that_takes_nothing_for_too_long_is_let_go_though_it_is_not_s
         toy.jump(RouterToyClient.silence - 1)
         await peer.send(b"PING")
         await trio.testing.wait_all_tasks_blocked(0.005)
+    toy.jump(2)  # for its last words
     await toy.wait_empty()
     assert client.ending == "the peer does not read what it is sent"
 
