@@ -174,9 +174,9 @@ async def test_message_that_was_sent_to_a_socket_that_has_gone_stays_with_the_se
 ) -> None:
     peer = await toy.connect()
     await toy.begin_poll(peer)
-    toy.broker.publish_nowait("", "q", b"x")  # before the broker sees the end
+    await toy.broker.publish("", "q", b"x")
+    await toy.until(unsettled=1, feeds=0)  # so that the answer is written
     await peer.stream.aclose()
-    await toy.until(unsettled=1, feeds=0)
     assert (await (await toy.connect()).ask("DELETE", toy.session)).status == 204
     await toy.require_in_queue(b"x", redelivered=True)
 
