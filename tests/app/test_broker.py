@@ -99,7 +99,7 @@ async def test_name_may_have_255_octets(broker: Broker) -> None:
 
 # Wire and process together
 
-SAID = {
+PROPERTIES = {
     "content_type": "text/plain",
     "content_encoding": "utf-8",
     "headers": {"n": 1, "deep": {"list": [True, None, "x"]}, "big": 2**40},
@@ -119,31 +119,31 @@ async def test_properties_are_the_same_for_clients_and_for_this_process() -> Non
         client = Client(await trio.open_tcp_stream(*broker.listening[0].address))
         await client.connect()
         await client.open_channel(1)
-        wire = BasicProperties(**SAID, delivery_mode=2, expiration="60000", timestamp=1715947200)
+        wire = BasicProperties(**PROPERTIES, delivery_mode=2, expiration="60000", timestamp=1715947200)
         client.publish(1, "", "q", b"from the wire", properties=encode_properties(wire))
         await client.flush()
         async with queue.open_feed() as feed:
             delivery = await anext(feed)
             moment = datetime(2024, 5, 17, 12, tzinfo=UTC)
-            said = Properties(**SAID, persistent=True, expiration=60.0, timestamp=moment)
-            assert (delivery.body, delivery.properties) == (b"from the wire", said)
+            expected = Properties(**PROPERTIES, persistent=True, expiration=60.0, timestamp=moment)
+            assert (delivery.body, delivery.properties) == (b"from the wire", expected)
             delivery.accept()
-        await broker.publish("", "q", b"from here", said)
+        await broker.publish("", "q", b"from here", expected)
         await client.call(1, BasicConsume("q"), BasicConsumeOk)
         (delivered,) = await client.deliveries(1)
-        assert (delivered.body, from_amqp(delivered.properties)) == (b"from here", said)
+        assert (delivered.body, from_amqp(delivered.properties)) == (b"from here", expected)
         await client.leave()
 
 
 async def test_pika_and_this_process_share_queues_and_properties() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         requests, answers = await broker.declare_queue("requests"), await broker.declare_queue("answers")
-        said = Properties(**{**SAID, "reply_to": "answers"})
+        expected = Properties(**{**PROPERTIES, "reply_to": "answers"})
         async with trio.open_nursery() as nursery, requests.open_feed() as feed:
             nursery.start_soon(trio.to_thread.run_sync, _ask_with_pika, broker.listening[0].port)
             with await anext(feed) as delivery:
                 assert delivery.body == b"ping"
-                assert delivery.properties == said
+                assert delivery.properties == expected
                 await broker.publish("", "answers", b"pong", delivery.properties)
         assert (await answers.statistics()).ready == 0
 
@@ -152,7 +152,7 @@ def _ask_with_pika(port: int) -> None:
     """Publish a request, and wait for the answer, which says the same of itself."""
     with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as connection:
         channel = connection.channel()
-        properties = pika.BasicProperties(**{**SAID, "reply_to": "answers"}, delivery_mode=2)
+        properties = pika.BasicProperties(**{**PROPERTIES, "reply_to": "answers"}, delivery_mode=2)
         channel.basic_publish("", "requests", b"ping", properties)
         for _, answer, body in channel.consume("answers", auto_ack=True, inactivity_timeout=20):
             assert body == b"pong"

@@ -190,7 +190,7 @@ async def test_request_that_learns_late_of_a_read_does_not_wait_for_ever(virtual
     async with open_broker() as broker:
         await broker.declare_queue("q")
         queue = broker.directory.queues["q"]
-        error = NotResident(queue)  # as a queue answers; whoever asked goes on later
+        error = NotResident(queue)  # as a queue answers; the caller goes on later
         queue.notify_arrived()
         with trio.fail_after(1):
             await error.wait_over()

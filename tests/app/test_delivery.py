@@ -8,7 +8,7 @@ from app.conftest import bodies, fill
 from triomq.app import Broker, QueueHandle
 from triomq.core import Properties
 
-SAID = Properties(
+PROPERTIES = Properties(
     content_type="text/plain",
     headers={"n": 1, "deep": {"list": [True, None, b"\xff", datetime(2024, 5, 17, tzinfo=UTC)]}},
     persistent=False,
@@ -21,11 +21,11 @@ SAID = Properties(
 async def test_delivery_has_the_properties_of_its_message(broker: Broker, queue: QueueHandle) -> None:
     shop = await broker.declare_sink("shop", "topic")
     await shop.bind(queue, "#")
-    await broker.publish("shop", "order.new", b"42", SAID)
+    await broker.publish("shop", "order.new", b"42", PROPERTIES)
     delivery = await queue.get()
     assert delivery is not None
     assert (delivery.body, delivery.sink, delivery.key) == (b"42", "shop", "order.new")
-    assert delivery.properties == SAID
+    assert delivery.properties == PROPERTIES
     assert not delivery.redelivered
     assert repr(delivery) == "<Delivery 'shop' 'order.new' 2 bytes>"
 
@@ -84,11 +84,11 @@ async def test_settling_after_the_queue_is_gone_does_nothing(broker: Broker, que
 async def test_browsed_message_has_the_properties_of_its_message(broker: Broker, queue: QueueHandle) -> None:
     shop = await broker.declare_sink("shop", "topic")
     await shop.bind(queue, "#")
-    await broker.publish("shop", "order.new", b"42", SAID)
+    await broker.publish("shop", "order.new", b"42", PROPERTIES)
     delivery = await queue.get()
     assert delivery is not None
     delivery.requeue()
     (seen,) = await queue.browse()
     assert (seen.body, seen.sink, seen.key, seen.attempts) == (b"42", "shop", "order.new", 1)
-    assert seen.properties == SAID
+    assert seen.properties == PROPERTIES
     assert repr(seen) == f"<Browsed {seen.id} 'shop' 'order.new' 2 bytes>"

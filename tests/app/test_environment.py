@@ -8,14 +8,14 @@ from triomq.errors import ConfigError
 
 
 def over(data: dict[str, object], **variables: str) -> tuple[dict[str, object], dict[str, str]]:
-    said = overlay(data, Config, {f"TRIOMQ_{name}": value for name, value in variables.items()})
-    return data, said
+    sources = overlay(data, Config, {f"TRIOMQ_{name}": value for name, value in variables.items()})
+    return data, sources
 
 
 def test_path_is_written_in_capitals_with_underscores() -> None:
-    data, said = over({"log": {"level": "info"}}, LOG_LEVEL="debug", DRAIN="0.5")
+    data, sources = over({"log": {"level": "info"}}, LOG_LEVEL="debug", DRAIN="0.5")
     assert data == {"log": {"level": "debug"}, "drain": 0.5}
-    assert said == {"log.level": "TRIOMQ_LOG_LEVEL", "drain": "TRIOMQ_DRAIN"}
+    assert sources == {"log.level": "TRIOMQ_LOG_LEVEL", "drain": "TRIOMQ_DRAIN"}
 
 
 def test_tables_above_a_setting_are_made() -> None:
@@ -23,14 +23,14 @@ def test_tables_above_a_setting_are_made() -> None:
 
 
 def test_number_leads_into_a_list_or_adds_to_it() -> None:
-    data, said = over(
+    data, sources = over(
         {"endpoints": [{"type": "amqp"}]},
         ENDPOINTS_0_MAX_MESSAGE_SIZE="9",
         ENDPOINTS_1_TYPE="amqp",
         ENDPOINTS_1_PORT="7",
     )
     assert data == {"endpoints": [{"type": "amqp", "max_message_size": 9}, {"type": "amqp", "port": 7}]}
-    assert said["endpoints[0].max_message_size"] == "TRIOMQ_ENDPOINTS_0_MAX_MESSAGE_SIZE"
+    assert sources["endpoints[0].max_message_size"] == "TRIOMQ_ENDPOINTS_0_MAX_MESSAGE_SIZE"
 
 
 @pytest.mark.parametrize("number", ["2", "x", ""])

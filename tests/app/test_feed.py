@@ -145,7 +145,7 @@ async def test_feed_waits_for_a_queue_that_is_being_restarted(broker: Broker, qu
 async def test_queue_may_crash_at_the_moment_at_which_a_feed_is_opened(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1")
     await knock_out(broker, "q")
-    crash(broker, "q")  # kept: the next incarnation answers whoever waits for it, and crashes in the same turn
+    crash(broker, "q")  # the next incarnation answers a request, and crashes in the same turn
     with trio.fail_after(10):
         async with queue.open_feed() as feed:
             assert (await anext(feed)).body == b"1"

@@ -41,12 +41,12 @@ async def test_log_says_whom_a_drain_cut_and_how_it_ended(caplog: pytest.LogCapt
         await polite.connect()
         await polite.leave()
     await deaf.hang_up()
-    said = [record for record in caplog.records if record.message in ("connection cut", "drained")]
-    assert [(record.levelname, record.message) for record in said] == [
+    logged = [record for record in caplog.records if record.message in ("connection cut", "drained")]
+    assert [(record.levelname, record.message) for record in logged] == [
         ("WARNING", "connection cut"),
         ("WARNING", "drained"),
     ]
-    cut, drained = (vars(record)["fields"] for record in said)
+    cut, drained = (vars(record)["fields"] for record in logged)
     assert (cut["user"], cut["vhost"], cut["reason"]) == ("guest", "/", "the client did not close in time")
     assert drained["cut"] == 1
     assert drained["seconds"] >= 0.1

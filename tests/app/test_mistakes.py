@@ -1,4 +1,4 @@
-"""What users get wrong, and what they are told: what was found, what is allowed, what to do."""
+"""Mistakes of programs, and their errors: what was found, what is allowed, what to do."""
 
 import asyncio
 import threading

@@ -162,7 +162,7 @@ class interrupt_at:  # noqa: N801  reads as a sentence where it is used
 
     def __init__(self, line: int) -> None:
         self.left = line
-        self.before = sys.gettrace()  # whoever measures coverage goes on afterwards
+        self.before = sys.gettrace()  # so that a measurement of coverage goes on afterwards
 
     def __enter__(self) -> None:
         sys.settrace(self._trace)
@@ -298,7 +298,7 @@ async def test_waiting_publishers_do_not_wake_each_other(broker: Broker, nursery
     await fill(broker, b"123456")
     for _ in range(2):
         nursery.start_soon(fill, broker, b"12345")
-    with trio.fail_after(1):  # in virtual time: it never passes while somebody runs
+    with trio.fail_after(1):  # in virtual time: it never passes while a task runs
         await trio.testing.wait_all_tasks_blocked()
     nursery.cancel_scope.cancel()
 

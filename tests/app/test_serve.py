@@ -1,4 +1,4 @@
-"""A broker on its own, inside this process: signals, and what it is told."""
+"""A broker on its own, inside this process: signals and reloads."""
 
 import gc
 import logging

@@ -1,4 +1,4 @@
-"""What types look like to whoever walks through data."""
+"""The shapes of settings."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

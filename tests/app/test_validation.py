@@ -1,4 +1,4 @@
-"""What is said about data that does not fit."""
+"""The errors about data that does not fit."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

@@ -269,14 +269,16 @@ class DurableMachine(DurableOracle):
         if waits:
             self.when_arrived(name)
         if seen and discards:
-            self.discard(model, data.draw(st.sampled_from(seen))[0], [place for _, place in seen])
+            self.discard(model, data.draw(st.sampled_from(seen))[0], seen)
 
-    def discard(self, model: QueueModel, up_to: int, seen: list[int]) -> None:
+    def discard(self, model: QueueModel, up_to: int, seen: list[tuple[int, int]]) -> None:
         try:
             count = self.stepped.turn(lambda: model.queue.ref.ask_nowait(Discard(up_to)))
         except NotResident as error:
             count = error.done  # the others are for the next request
-        for place in seen[:count]:
+        else:
+            assert count == sum(number <= up_to for number, _ in seen), "messages up to the id are left"
+        for _, place in seen[:count]:
             del model.ready[place]
         self.after()
 

@@ -370,6 +370,10 @@ def test_copies_go_by_further_keys(channel: BlockingChannel) -> None:
     assert [(properties.headers, body) for _, properties, body in found] == [
         ({"CC": queues[1:2], "other": 7}, b"x")  # BCC is taken off
     ] * 3
+    channel.confirm_delivery()
+    with pytest.raises(UnroutableError) as caught:
+        channel.basic_publish("", "no queue", b"x", pika.BasicProperties(headers={"CC": ["nor this"]}), mandatory=True)
+    assert [returned.properties.headers for returned in caught.value.messages] == [{"CC": ["nor this"]}]
 
 
 def test_reply_goes_straight_to_the_requester(connect: Connect, channel: BlockingChannel, shared_queue: str) -> None:

@@ -109,7 +109,7 @@ class MemoryAlarm:
     Args:
         mark: Bytes from which on the alarm is on; 0 for never.
         resident: Gives the bytes of memory that the process really has. One content may be in many queues and is
-            counted in each; as long as the process is smaller than the mark nobody has to care. Without it only the
+            counted in each; as long as the process is smaller than the mark that does not matter. Without it only the
             sum counts.
     """
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 PATIENCE = 30.0  # seconds; a laden machine may need more than the one that it takes
 
 
-def run(*options: str, said: str = "") -> subprocess.CompletedProcess[str]:
-    """Run it to its end, with what is said to it on standard input."""
+def run(*options: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, with a text on standard input."""
     command = [sys.executable, "-W", "error", "-m", "triomq", *options]
-    return subprocess.run(command, input=said, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 @contextmanager

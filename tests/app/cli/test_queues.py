@@ -89,10 +89,10 @@ def test_purge_asks_on_a_terminal(
     command = [sys.executable, "-m", "triomq", "purge", queue, "--url", url]
     with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         os.write(ours, answer)
-        said, _ = process.communicate(timeout=30)
+        printed, _ = process.communicate(timeout=30)
     os.close(ours)
     os.close(theirs)
-    assert f"Drop all ready messages of '{queue}'?".encode() in said
+    assert f"Drop all ready messages of '{queue}'?".encode() in printed
     assert process.returncode == code
     declared = connection.call(QueueDeclare(queue, passive=True), QueueDeclareOk)
     assert declared.message_count == left

@@ -83,10 +83,10 @@ def test_directory_on_the_command_line_is_where_one_is(tmp_path: Path, monkeypat
     (tmp_path / "etc" / "triomq.toml").write_text('data_dir = "configured"', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     with serving("etc/triomq.toml", "--data", "typed") as (process, announced):
-        assert f"kept in {tmp_path / 'typed'};" in announced[2]
+        assert f"are in {tmp_path / 'typed'};" in announced[2]
         end(process)
     with serving("etc/triomq.toml") as (process, announced):
-        assert "kept in etc/configured;" in announced[2]
+        assert "are in etc/configured;" in announced[2]
         end(process)
 
 
@@ -190,7 +190,7 @@ as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywher
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "text"),
     [
         (
             spoil_with_garbage,
@@ -202,14 +202,14 @@ as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywher
         pytest.param(spoil_by_taking_rights, "{data}/lock cannot be opened (Permission denied). Give", marks=as_root),
     ],
 )
-def test_directory_that_cannot_be_used_ends_with_1_and_one_line(tmp_path: Path, spoil: object, said: str) -> None:
+def test_directory_that_cannot_be_used_ends_with_1_and_one_line(tmp_path: Path, spoil: object, text: str) -> None:
     data = tmp_path / "data"
     assert callable(spoil)
     spoil(data)
     done = run("serve", "--port", "0", "--data", str(data))
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"triomq: {said.format(data=data)}")
+    assert line.startswith(f"triomq: {text.format(data=data)}")
 
 
 def test_directory_that_cannot_be_made_ends_with_1_and_one_line() -> None:

@@ -127,17 +127,17 @@ def test_unreachable_broker_is_a_line_and_exit_code_1(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         (("--interval", "0"), "--interval"),
         (("--url", "http://127.0.0.1/"), "http"),
         (("now",), "unexpected extra argument"),
     ],
 )
-def test_wrong_command_line_is_a_2(command: Command, options: tuple[str, ...], said: str) -> None:
+def test_wrong_command_line_is_a_2(command: Command, options: tuple[str, ...], text: str) -> None:
     done = command("top", *options)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert text in done.stderr
 
 
 def test_wrong_password_is_a_line_and_a_1(command: Command, url: str) -> None:
@@ -198,9 +198,9 @@ def test_json_outlives_its_broker_and_says_so() -> None:
         first = msgspec.json.decode(output.readline())
         assert first["note"] == ""
         served.terminate()
-        said = next(line for line in map(msgspec.json.decode, output) if line["note"])
-        assert said["note"].endswith("; trying again")
-        assert said["rates"] is None
+        noted = next(line for line in map(msgspec.json.decode, output) if line["note"])
+        assert noted["note"].endswith("; trying again")
+        assert noted["rates"] is None
         output.close()
 
 

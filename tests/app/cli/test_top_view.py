@@ -98,9 +98,9 @@ def test_view_without_a_limit_of_lines_shows_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [(0.9, "0 s"), (61, "1 min 1 s"), (3600 * 25, "1 d 1 h"), (3600 * 2 + 60, "2 h 1 min")],
 )
-def test_times_have_their_two_largest_units(seconds: float, said: str) -> None:
+def test_times_have_their_two_largest_units(seconds: float, text: str) -> None:
     sample = make_sample(connections=(ConnectionRecord("peer", "u", "/", 1, 0, seconds),))
-    assert any(f" {said} " in line for line in screen(sample))
+    assert any(f" {text} " in line for line in screen(sample))

@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
 
 def user(file: Path, *arguments: str, password: str = "hunter2\n", code: int = 0) -> str:
     """Run a command; give what it says."""
-    done = run("user", *arguments, "--file", str(file), said=password)
+    done = run("user", *arguments, "--file", str(file), stdin=password)
     assert done.returncode == code, done.stderr
     assert "hunter2" not in done.stdout + done.stderr
     return done.stdout if not code else done.stderr
@@ -142,5 +142,5 @@ def test_terminal_is_asked_twice_and_shows_nothing(file: Path) -> None:
 
 
 def test_limit_is_a_number_or_unlimited(file: Path) -> None:
-    said = user(file, "add", "ada", *FAST, "--max-queues", "many", code=2)
-    assert "found 'many'; a limit is a number" in " ".join(said.split())
+    error = user(file, "add", "ada", *FAST, "--max-queues", "many", code=2)
+    assert "found 'many'; a limit is a number" in " ".join(error.split())

@@ -106,9 +106,9 @@ def test_fork_is_refused(broker: BlockingBroker) -> None:
             os._exit(0)
     os.close(writing)
     with open(reading, "rb") as pipe:
-        told = pipe.read().decode()
+        raised = pipe.read().decode()
     os.waitpid(child, 0)
-    assert told.startswith(f"RuntimeError: this is process {child}, a fork of process {os.getpid()}")
+    assert raised.startswith(f"RuntimeError: this is process {child}, a fork of process {os.getpid()}")
     broker.declare_queue("q")  # here it goes on
 
 

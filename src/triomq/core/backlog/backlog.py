@@ -2,7 +2,7 @@
 
 A backlog has the messages of one queue that are *ready* (no consumer has them) and knows those that are *out*
 (unsettled, in a ``Batch`` with a consumer). Every message has an id: one integer per queue, growing, never reused; ids
-are the order of arrival. A backlog never waits and tells nobody anything.
+are the order of arrival. A backlog never waits and tells no actor anything.
 
 Ready messages are *resident* (in memory, and may be handed out at once) or *paged* (in the store, or on the way there;
 they have to be paged in first). Three kinds exist, and a word means the same in all of them:

@@ -32,7 +32,7 @@ class Run(msgspec.Struct, eq=False, gc=False):
 
     def fitting(self, most: int, most_bytes: int) -> int:
         """Count how many of the first messages fit into so many bytes, at most so many; the first always does."""
-        # Only about as many are looked at as fit on average. To sum up a whole run of large messages, of which two go at
+        # About as many are looked at as fit on average. To sum up a whole run of large messages, of which two go at
         # once, took 40 µs for each batch: a sixth of all work at 64 KiB, and more the longer the backlog was.
         look = most_bytes * len(self.contents) // max(1, self.size) + 2
         while True:

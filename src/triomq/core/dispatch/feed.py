@@ -49,7 +49,7 @@ class Window:
         ValueError: A limit is below 0: some would take it for no limit and others for no room.
     """
 
-    __slots__ = ("_called", "_line", "byte_limit", "checks", "held", "limit", "used", "used_bytes")
+    __slots__ = ("_called", "_line", "byte_limit", "checks", "held", "limit", "used", "used_bytes", "waiting")
 
     def __init__(self, messages: int = 0, *, bytes: int = 0) -> None:
         _check_limits(messages, bytes)
@@ -58,6 +58,7 @@ class Window:
         self.held = False
         self.used = 0
         self.used_bytes = 0
+        self.waiting = 0  # how many feeds wait in line
         self._line: dict[Feed, int] | None = None
         self.checks = False  # whether it may refuse: it has a limit, a hold or a line
         self._look()
@@ -135,6 +136,7 @@ class Window:
             self._line = {}
         self.leave(feed)
         self._line[feed] = size
+        self.waiting = len(self._line)
         self.checks = True
         feed.waiting = True
 
@@ -142,6 +144,7 @@ class Window:
         """Remove a feed from the line, if it is there, and call no other."""
         if self._line and feed in self._line:
             del self._line[feed]
+            self.waiting = len(self._line)
             self._look()
             if self._called is feed:
                 self._called = None
@@ -172,11 +175,6 @@ class Window:
                 feed.waiting = False
                 return feed
         return None
-
-    @property
-    def waiting(self) -> int:
-        """How many feeds wait in line."""
-        return len(self._line) if self._line else 0
 
 
 def _check_limits(messages: int, size: int) -> None:

@@ -20,20 +20,22 @@ class Paging:
     Args:
         state: The queue's.
         time: The queue's.
-        deliver: Hands out what feeds have room for.
     """
 
-    __slots__ = ("_deliver", "_state", "_time")
+    __slots__ = ("_state", "_time")
 
-    def __init__(self, state: QueueState, time: Timekeeper, deliver: Callable[[], object]) -> None:
+    def __init__(self, state: QueueState, time: Timekeeper) -> None:
         self._state = state
         self._time = time
-        self._deliver = deliver
 
-    def look_for_more(self) -> None:
-        """Page more messages in, if few are resident; those that need not be read are delivered at once."""
+    def look_for_more(self, deliver: Callable[[], object]) -> None:
+        """Page more messages in, if few are resident; those that need not be read are delivered at once.
+
+        Args:
+            deliver: Hands out what feeds have room for; not held, since it would make a cycle with the queue.
+        """
         while self.page_in():
-            self._deliver()
+            deliver()
 
     def page_in(self) -> bool:
         """Page more messages in, if few are resident; return whether some need not be read first."""
@@ -49,14 +51,14 @@ class Paging:
             backlog.expiring_paged_in = False
             self._time.expect_expiry()
 
-    def require_resident(self) -> None:
-        """Page the first message in.
+    def require_resident(self, deliver: Callable[[], object]) -> None:
+        """Page the first message in; the argument is that of ``look_for_more``.
 
         Raises:
             NotResident: It has to be read first.
             QueueUnreadable: It cannot be read.
         """
-        self.look_for_more()
+        self.look_for_more(deliver)
         if not self._state.backlog.resident:
             raise self.not_resident()
 

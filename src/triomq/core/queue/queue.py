@@ -86,7 +86,7 @@ class Queue(InPlaceActor):
         self._journal = persistence.journal if persistence is not None and state.durable else None
         self._look()
         self._time = Timekeeper(state)
-        self._paging = Paging(state, self._time, self._deliver)
+        self._paging = Paging(state, self._time)
         self._dispatch: Dispatch | None = None
         self._called: list[tuple[Window, Feed]] | None = None  # feeds called by a window in this turn
 
@@ -326,7 +326,7 @@ class Queue(InPlaceActor):
             return None
         if not self._backlog.resident:
             if self._backlog.paged and not any(feed.listed for feed in self._state.feeds or ()):
-                self._paging.require_resident()
+                self._paging.require_resident(self._deliver)
             else:
                 return None
         self._state.delivered += 1
@@ -355,7 +355,7 @@ class Queue(InPlaceActor):
         """Return ready messages by id, after feeds have taken what they can."""
         self._deliver()
         if self._backlog.paged and not self._backlog.resident:
-            self._paging.look_for_more()
+            self._paging.look_for_more(self._deliver)
         ref = self._state.ref
         entries = self._backlog.browse(message.after, message.limit, lambda reading: ref.tell_nowait(PageRead(reading)))
         if entries is None:
@@ -400,7 +400,7 @@ class Queue(InPlaceActor):
         self._deliver()
         state = self._state
         if self._backlog.paged:
-            self._paging.look_for_more()
+            self._paging.look_for_more(self._deliver)
         if state.room_wanted and not is_full(state):
             state.notify_room()
         if state.directory.idle_wanted:
