@@ -141,7 +141,8 @@ class AMQPEngine:
     def take_begun(self) -> list[tuple[int, BasicPublish]]:
         """Return the publishes, with their channels, that have begun since the last call and have no whole content yet.
 
-        They are not events, for how octets are cut makes no difference to these.
+        They are not events, for how octets are cut makes no difference to these. One that lacks only octets of its one
+        body frame is not among them, nor in ``unfinished_contents``: a frame later it is an event.
         """
         return self._channels.take_begun()
 

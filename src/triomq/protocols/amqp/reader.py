@@ -9,8 +9,8 @@
 
 Rules:
 
-- A chunk is read with a position and never cut. Only an unfinished frame at its end is copied, into ``pending``, and
-  once more when the rest has come. A large frame in many chunks is finished alone, so that no octet is copied thrice.
+- A chunk is read with a position and never cut. Only an unfinished frame at its end, or publish, is copied, into
+  ``pending``, and once more when the rest has come. A large one is finished alone, so that no octet is copied thrice.
 - Each method frame is offered to the fast reader of its method first (``runs.py``). Where that does not move the
   position, the frame is read here. Errors are found here and nowhere else.
 - How a stream is cut into chunks makes no difference to the events; the fuzzer compares. So an octet counts when it is
@@ -38,7 +38,7 @@ from triomq.protocols.amqp.frames import (
 )
 from triomq.protocols.amqp.handshake import HANDSHAKE, ClientHandshake, ServerHandshake
 from triomq.protocols.amqp.methods import ConnectionClose
-from triomq.protocols.amqp.runs import Reader, RunReader
+from triomq.protocols.amqp.runs import BegunPublish, Reader, RunReader
 
 # What a client may send ahead while the endpoint judges its login or its virtual host.
 HELD_MAX = 256 * 1024
@@ -58,7 +58,7 @@ _CLOSE_OK = b"\x00\x0a\x00\x33"
 
 
 class FrameReader:
-    """Owned by one engine; holds the octets of an unfinished frame."""
+    """Owned by one engine; holds the octets of an unfinished frame or publish."""
 
     __slots__ = ("_channels", "_core", "_handshake", "_needed", "_readers", "_runs", "pending")
 
@@ -70,7 +70,7 @@ class FrameReader:
         self._runs = runs
         self._readers: dict[bytes, Reader] = {}  # none until frames may be read in runs
         self._handshake = handshake
-        self.pending = bytearray()  # an unfinished frame
+        self.pending = bytearray()  # an unfinished frame or publish
         self._needed = 0
 
     def feed(self, data: bytes) -> None:
@@ -81,11 +81,10 @@ class FrameReader:
             if len(data) < missing or self._held:
                 self._store(data)
                 return
-            if self._needed > LARGE_FRAME and 0 < missing < len(data) - LARGE_FRAME and self._core.state == "running":
-                # The unfinished frame is finished alone: joined with all that follows it, that would be copied too.
-                frame = b"".join((pending, memoryview(data)[:missing]))
-                pending.clear()
-                self._read(frame)
+            begun, self._runs.begun = self._runs.begun, None
+            if self._needed > LARGE_FRAME and missing > 0 and self._core.state == "running":
+                # What is unfinished is finished alone: joined with all that follows it, that would be copied too.
+                self._finish(begun, memoryview(data)[:missing])
                 start = missing
             else:
                 data = b"".join((pending, data))
@@ -97,6 +96,17 @@ class FrameReader:
             self._read(data[start:])
         else:
             self._read(data)
+
+    def _finish(self, begun: BegunPublish | None, rest: memoryview) -> None:
+        """Read what was unfinished: a publish at once where nothing has happened to its channel, or a frame."""
+        pending = self.pending
+        channel = self._channels.open.get(begun.channel) if begun is not None else None
+        if begun is None or channel is None or not channel.plain or not self._runs.finish(begun, pending, rest):
+            octets = b"".join((pending, rest))
+            pending.clear()
+            self._read(octets)
+        else:
+            pending.clear()
 
     def read_on(self) -> None:
         """Read what was held back."""
@@ -157,6 +167,9 @@ class FrameReader:
                     if position == end:
                         return  # as most chunks end
                     continue
+                if (begun := self._runs.begun) is not None:
+                    self._needed = begun.size
+                    break
             if data[stop - 1] != FRAME_END:
                 octets = data[position + 7 : stop - 1]
                 self._lose(kind, octets, f"{{invalid_frame_end_marker,{data[stop - 1]}}}")
