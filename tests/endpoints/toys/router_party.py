@@ -5,6 +5,7 @@ jump by a second, and waits until the broker has answered after each jump: a pee
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import trio
 import trio.testing
@@ -34,6 +35,14 @@ class RouterParty(OwnEndpointParty):
         self.nursery.start_soon(self.peer.run)
         assert await self.peer.is_let_in(), "the authenticator refuses"
         await self.peer.call(b"HELLO")
+        self.nursery.start_soon(self._beat)
+
+    async def _beat(self) -> None:
+        """Send something now and then, since silence is the end."""
+        with suppress(trio.ClosedResourceError):
+            while not (self._deaf or self.ended):
+                await self.peer.send(b"PING")
+                await trio.sleep(0.5)
 
     def came(self, frames: Frames) -> None:
         if frames[0] == b"BYE" or frames[2:3] == [b"Forbidden"]:
