@@ -31,7 +31,11 @@ WRITE_SIZE = 128 * 1024
 """Bytes that a stream is given at once, so that ``progress`` grows also where the other side reads slowly."""
 
 JOINED_SIZE = 128 * 1024
-"""Bytes up to which several buffers are joined for one write: beyond that the kernel pays in page faults."""
+"""Bytes up to which several buffers are joined for one write: beyond that the kernel pays in page faults.
+
+Large buffers count like small ones: without the copy a write of 64 KiB takes 5 % less, but one of 20 KiB 8 % more, for
+a write of several buffers is itself dearer than one of a single buffer.
+"""
 
 _VECTOR = 512
 """Buffers in one write; the kernel takes 1,024."""
