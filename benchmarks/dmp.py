@@ -18,12 +18,15 @@ from loadgen.flow import FlowResult
 from loadgen.work import Work
 
 WORKS = (
-    DirectWork(name="small", title="100 B, 1 to 1"),
-    DirectWork(name="kilobyte", title="1 KiB, 1 to 1", size=1024),
-    DirectWork(name="large", title="64 KiB, 1 to 1", size=65536),
-    DirectWork(name="fanout", title="100 B, fanout to 4", width=4),
-    DirectWork(name="keys", title="100 B, another key each", heads="keys"),
     DirectWork(name="ids", title="100 B, a message-id each", heads="ids"),
+    DirectWork(name="topics", title="100 B, 50 topic keys in turn", heads="topics"),
+    DirectWork(name="keys", title="100 B, a topic key each", heads="keys"),
+    DirectWork(name="ids-large", title="64 KiB, a message-id each", heads="ids", size=65536),
+    DirectWork(name="ids-fanout", title="100 B, the same, fanout to 4", heads="ids", width=4),
+    DirectWork(name="small", title="100 B, 1 to 1, heads alike"),
+    DirectWork(name="kilobyte", title="1 KiB, 1 to 1, heads alike", size=1024),
+    DirectWork(name="large", title="64 KiB, 1 to 1, heads alike", size=65536),
+    DirectWork(name="fanout", title="100 B, fanout to 4, alike", width=4),
 )
 
 
@@ -43,8 +46,8 @@ def show(title: str, who: str, found: FlowResult, size: int, floor: float) -> No
     """Print one line of the table."""
     cost = found.processor_microseconds
     print(
-        f"{title:26} {who:14} {found.rate:11,.0f} {found.rate * size / 2**20:9,.0f} "
-        f"{'' if cost is None else f'{cost:8.2f}':>8} {found.rate / floor:6.0%}",
+        f"{title:29} {who:14} {found.rate:11,.0f} {found.rate * size / 2**20:9,.0f} "
+        f"{'' if cost is None else f'{cost:8.2f}':>8} {found.rate / floor:6.0%} {found.generator_share:9.0%}",
         flush=True,
     )
 
@@ -77,7 +80,7 @@ def main() -> None:
         if not options.no_rabbitmq and rabbitmq_script() is not None:
             print("starting RabbitMQ", file=sys.stderr)
             rabbitmq = stack.enter_context(open_rabbitmq())
-        print(f"{'':41} {'deliveries/s':>11} {'MiB/s':>8} {'broker µs':>9} {'floor':>5}")
+        print(f"{'':44} {'deliveries/s':>11} {'MiB/s':>8} {'broker µs':>8} {'floor':>5} {'generator':>9}")
         for work in WORKS:
             if not options.only or work.name in options.only:
                 run(work, broker, rabbitmq, options.seconds, options.rounds)
@@ -90,7 +93,7 @@ def main() -> None:
                     ),
                     key=lambda found: found.microseconds,
                 )
-                print(f"{'100 B, round trip':26} {name:14} {trips.microseconds:8.1f} µs at the median")
+                print(f"{'100 B, round trip':29} {name:14} {trips.microseconds:8.1f} µs at the median")
 
 
 if __name__ == "__main__":

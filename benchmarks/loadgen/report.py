@@ -16,6 +16,8 @@ from loadgen.latency import LatencyResult
 from loadgen.memory import MemoryResult
 
 REFERENCE, FLOOR = "RabbitMQ", "floor"
+MOST_SHARE = 0.6
+"""Above this part of a core the generator may be what is measured: it shares its cores with the broker."""
 Result = TypeVar("Result", FlowResult, LatencyResult, MemoryResult, ConfirmResult, BacklogResult)
 
 
@@ -50,6 +52,10 @@ def _times(value: float | None, other: float | None) -> str:
     return "–" if not value or not other else f"{value / other:.2f}"
 
 
+def _share_cell(share: float | None) -> str:
+    return _cell(share, ".0%") + (" !" if share is not None and share > MOST_SHARE else "  ")
+
+
 def _reference(row: Row[Result], rows: Sequence[Row[Result]]) -> Row[Result]:
     """The reference broker's row for the same work; an empty one for itself, the floor, and where there is none."""
     for other in rows:
@@ -75,7 +81,7 @@ def _flow_line(row: Row[FlowResult], reference: Row[FlowResult]) -> list[str]:
         _times(row.median(_rate), reference.median(_rate)),
         _cell(row.median(_processor), ".2f"),
         _times(reference.median(_processor), row.median(_processor)),
-        _cell(row.median(lambda result: result.generator_share), ".0%"),
+        _share_cell(row.median(lambda result: result.generator_share)),
     ]
 
 
@@ -193,8 +199,8 @@ def heading(rounds: int, seconds: float) -> str:
         {cores} cores shared by brokers and generator, {platform.system()} {platform.release()}, Python
         {platform.python_version()}, load averages before: {load}. Medians of {rounds} rounds of {seconds:g} s, brokers
         in turn. “times” and “times less” compare with {REFERENCE}. CPU µs: the broker's user and system time per
-        delivery. generator: the part of one core that the generator used. floor: the same generator against a relay
-        that knows no AMQP, one round.
+        delivery. generator: the part of one core that the generator used, with ! where it is so much that a broker may
+        be faster than seen. floor: the same generator against a relay that knows no AMQP, one round.
     """
     return textwrap.fill(" ".join(text.split()), 100)
 
