@@ -45,6 +45,7 @@ class Options(msgspec.Struct, frozen=True):
     url: str | None
     pid: int | None
     rst: bool
+    csv: str | None
     json: str | None
 
 
@@ -64,6 +65,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--url", help="measure a broker that runs already, instead of starting triomq")
     parser.add_argument("--pid", type=int, help="with --url: the process whose time and memory are counted")
     parser.add_argument("--rst", action="store_true", help="write reStructuredText")
+    parser.add_argument("--csv", metavar="FILE", help="write the documentation's table to FILE")
     parser.add_argument("--json", metavar="FILE", help="write every round to FILE")
     found = msgspec.convert(vars(parser.parse_args(arguments)), Options)
     known = same if found.same_heads else names
@@ -158,6 +160,8 @@ def main() -> None:
     memories = run_memories(openers, options)
     tables: list[Table] = [report.flow_table(flows), report.latency_table(latencies), report.memory_table(memories)]
     print("\n\n".join([heading, *(render(table) for table in tables if table.lines)]))
+    if options.csv:
+        report.write_csv(Path(options.csv), [*flows, *latencies])
     if options.json:
         write_json(Path(options.json), [*flows, *latencies, *memories])
 

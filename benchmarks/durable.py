@@ -3,10 +3,10 @@
     python benchmarks/durable.py --only durable-100-1 confirm --rounds 5
 
 triomq runs with a data directory, RabbitMQ as ever; both directories are temporary ones on the same file system. They
-are driven in turn (A B A B …) with the same load over loopback. Heads differ in every message (see `amqp.py`), but for
-fixed rates and backlogs; `--same-heads` shows the flows with heads that are all alike. What else a broker does beside it
-is part of some items: a flood of transient messages without acks on another connection. The last items show what a data
-directory costs when nothing is durable.
+are driven in turn (A B A B …) with the same load over loopback. Heads differ in every message (see `amqp.py`), except
+in fixed rates and backlogs; `--same-heads` shows the flows with heads that are all alike. What else a broker does
+beside it is part of some items: a flood of transient messages without acks on another connection. The last items show
+what a data directory costs when nothing is durable.
 """
 
 import argparse
@@ -43,6 +43,7 @@ class Options(msgspec.Struct, frozen=True):
     same_heads: bool
     no_rabbitmq: bool
     rst: bool
+    csv: str | None
     json: str | None
 
 
@@ -60,6 +61,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--same-heads", action="store_true", help="flows whose heads are all alike")
     parser.add_argument("--no-rabbitmq", action="store_true", help="measure without RabbitMQ beside")
     parser.add_argument("--rst", action="store_true", help="write reStructuredText")
+    parser.add_argument("--csv", metavar="FILE", help="write the documentation's table to FILE")
     parser.add_argument("--json", metavar="FILE", help="write every round to FILE")
     return msgspec.convert(vars(parser.parse_args(arguments)), Options)
 
@@ -143,6 +145,8 @@ def main() -> None:
         report.flow_table(transient),
     ]
     print("\n\n".join([heading, *(render(table) for table in tables if table.lines)]))
+    if options.csv:
+        report.write_csv(Path(options.csv), flows)
     if options.json:
         write_json(Path(options.json), [*flows, *confirms, *backlogs, *transient])
 

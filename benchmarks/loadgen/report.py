@@ -1,10 +1,12 @@
 """The tables: medians and best of the rounds, side by side, as plain text or reStructuredText."""
 
+import csv
 import os
 import platform
 import statistics
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
@@ -189,6 +191,26 @@ def memory_table(rows: Sequence[Row[MemoryResult]]) -> Table:
     """What one connection, queue or message adds to the resident set."""
     columns = ["what", "broker", "number", "octets each", "times less", "MiB in all", "before it settled"]
     return Table("Memory", columns, [_memory_line(row, _reference(row, rows)) for row in rows])
+
+
+def _pair(row: Row[FlowResult] | Row[LatencyResult]) -> str:
+    """Rate and processor time in one cell, with percentiles where there are some."""
+    rate, used = row.median(_rate), row.median(_processor)
+    cell = _cell(rate, ",.0f") + ("" if used is None else f"; {used:.1f} µs" if used < 20 else f"; {used:.0f} µs")
+    p50, p99 = row.median(lambda result: result.p50), row.median(lambda result: result.p99)
+    return cell if p50 is None else f"{cell}; p50 {p50:.0f} ms, p99 {_cell(p99, '.0f')} ms"
+
+
+def write_csv(path: Path, rows: Sequence[Row[FlowResult] | Row[LatencyResult]]) -> None:
+    """Write both brokers side by side, as the documentation shows them: one line for each work that both did."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["work", "triomq", REFERENCE, "times"])
+        for row in rows:
+            for other in rows:
+                if row.work == other.work and row.broker == "triomq" and other.broker == REFERENCE:
+                    times = _times(row.median(_rate), other.median(_rate))
+                    writer.writerow([row.title, _pair(row), _pair(other), times])
 
 
 def heading(rounds: int, seconds: float) -> str:
