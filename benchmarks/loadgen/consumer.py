@@ -44,6 +44,8 @@ class Consumer:
         self.ages: list[float] = []
         """Milliseconds that stamped messages were under way; those whose stamp was cut by a read are left out."""
         self._stamped_size = stamped_size
+        self._flags = socket.MSG_DONTWAIT
+        """With MSG_TRUNC, too, once only a count is wanted: the kernel drops what it would copy (tcp(7))."""
         self._octets = 0
         self._size: int | None = None
         self._head = bytearray()
@@ -59,7 +61,7 @@ class Consumer:
     def read(self) -> None:
         """Take what is there, count it, acknowledge it."""
         try:
-            count = self.socket.recv_into(self._buffer, READ_SIZE, socket.MSG_DONTWAIT)
+            count = self.socket.recv_into(self._buffer, READ_SIZE, self._flags)
         except BlockingIOError:
             return
         if not count:
@@ -76,6 +78,8 @@ class Consumer:
             if self._size is None:
                 return
             self._head.clear()
+            if not self._stamped_size:
+                self._flags |= socket.MSG_TRUNC
         if self._stamped_size:
             self._read_stamps(chunk, self._octets - len(chunk), self._size)
         self.received = self._octets // self._size
