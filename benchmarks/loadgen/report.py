@@ -205,12 +205,13 @@ def write_csv(path: Path, rows: Sequence[Row[FlowResult] | Row[LatencyResult]]) 
     """Write both brokers side by side, as the documentation shows them: one line for each work that both did."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["work", "triomq", REFERENCE, "times"])
+        writer.writerow(["work", "triomq", REFERENCE, "rate, times", "CPU, times less"])
         for row in rows:
             for other in rows:
                 if row.work == other.work and row.broker == "triomq" and other.broker == REFERENCE:
-                    times = _times(row.median(_rate), other.median(_rate))
-                    writer.writerow([row.title, _pair(row), _pair(other), times])
+                    faster = _times(row.median(_rate), other.median(_rate))
+                    cheaper = _times(other.median(_processor), row.median(_processor))
+                    writer.writerow([row.title, _pair(row), _pair(other), faster, cheaper])
 
 
 def heading(rounds: int, seconds: float) -> str:
