@@ -196,7 +196,7 @@ def memory_table(rows: Sequence[Row[MemoryResult]]) -> Table:
 def _pair(row: Row[FlowResult] | Row[LatencyResult]) -> str:
     """Rate and processor time in one cell, with percentiles where there are some."""
     rate, used = row.median(_rate), row.median(_processor)
-    cell = _cell(rate, ",.0f") + ("" if used is None else f"; {used:.1f} µs" if used < 20 else f"; {used:.0f} µs")
+    cell = _cell(rate, ",.0f") + ("" if used is None else f"; {used:.1f} µs" if used < 10 else f"; {used:,.0f} µs")
     p50, p99 = row.median(lambda result: result.p50), row.median(lambda result: result.p99)
     return cell if p50 is None else f"{cell}; p50 {p50:.0f} ms, p99 {_cell(p99, '.0f')} ms"
 
