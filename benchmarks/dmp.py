@@ -24,7 +24,7 @@ WORKS = (
     DirectWork(name="topics", title="100 B, 50 topic keys in turn", heads="topics"),
     DirectWork(name="keys", title="100 B, a topic key each", heads="keys"),
     DirectWork(name="ids-large", title="64 KiB, a message-id each", heads="ids", size=65536),
-    DirectWork(name="ids-fanout", title="100 B, the same, fanout to 4", heads="ids", width=4),
+    DirectWork(name="ids-fanout", title="100 B, ids, fanout to 4", heads="ids", width=4),
     DirectWork(name="small", title="100 B, 1 to 1, heads alike"),
     DirectWork(name="kilobyte", title="1 KiB, 1 to 1, heads alike", size=1024),
     DirectWork(name="large", title="64 KiB, 1 to 1, heads alike", size=65536),
