@@ -13,7 +13,7 @@ from triomq.core import Inequivalent, NoSuchQueue, NoSuchSink, QueueLocked
 from triomq.endpoints import from_amqp
 from triomq.errors import ConfigError, RestartLimitExceeded
 from triomq.protocols import BasicProperties, encode_properties
-from triomq.protocols.amqp import BasicConsume, BasicConsumeOk
+from triomq.protocols.amqp import BasicConsume
 
 # Opening and leaving
 
@@ -120,8 +120,7 @@ async def test_properties_are_the_same_for_clients_and_for_this_process() -> Non
         await client.connect()
         await client.open_channel(1)
         wire = BasicProperties(**PROPERTIES, delivery_mode=2, expiration="60000", timestamp=1715947200)
-        client.publish(1, "", "q", b"from the wire", properties=encode_properties(wire))
-        await client.flush()
+        await client.send(1, "", "q", b"from the wire", properties=encode_properties(wire))
         async with queue.open_feed() as feed:
             delivery = await anext(feed)
             moment = datetime(2024, 5, 17, 12, tzinfo=UTC)
@@ -129,7 +128,7 @@ async def test_properties_are_the_same_for_clients_and_for_this_process() -> Non
             assert (delivery.body, delivery.properties) == (b"from the wire", expected)
             delivery.accept()
         await broker.publish("", "q", b"from here", expected)
-        await client.call(1, BasicConsume("q"), BasicConsumeOk)
+        await client.call(1, BasicConsume("q"))
         (delivered,) = await client.deliveries(1)
         assert (delivered.body, from_amqp(delivered.properties)) == (b"from here", expected)
         await client.leave()

@@ -23,7 +23,6 @@ from triomq.protocols.amqp import (
     ChannelOpen,
     Closed,
     ConfirmSelect,
-    ConfirmSelectOk,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
     EndOfStream,
@@ -161,8 +160,7 @@ async def test_client_that_hangs_up_is_gone_at_once(client: Client, endpoint: AM
 
 
 async def test_client_that_ends_its_side_may_read_what_it_asked_for(client: Client, endpoint: AMQPEndpoint) -> None:
-    client.publish(1, "", "nobody", b"x" * 10_000, mandatory=True)
-    await client.flush()
+    await client.send(1, "", "nobody", b"x" * 10_000, mandatory=True)
     assert isinstance(client.stream, trio.StapledStream)
     await client.stream.send_eof()
     await client.expect(Returned)
@@ -237,8 +235,7 @@ async def test_declare_waits_for_a_queue_that_is_being_restarted_and_then_answer
     client: Client, broker: Broker
 ) -> None:
     await client.declare("q")
-    client.publish(1, "", "q", b"kept")
-    await client.flush()
+    await client.send(1, "", "q", b"kept")
     await client.declare("other")
     await knock_out(broker, "q")
     before = trio.current_time()
@@ -262,7 +259,6 @@ async def test_other_connections_go_on_while_one_waits_for_a_restart(
 ) -> None:
     await client.declare("q")
     other = await connect()
-    await other.open_channel()
     await knock_out(broker, "q")
     before = trio.current_time()
     await client.say(1, QueueDeclare("q"))
@@ -307,11 +303,10 @@ async def test_queue_that_is_given_up_while_a_declare_waits_is_refused(client: C
 async def test_confirms_wait_for_a_restart_and_later_ones_do_not(client: Client, broker: Broker) -> None:
     await client.declare("broken")
     await client.declare("whole")
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    await client.call(1, ConfirmSelect())
     await knock_out(broker, "broken")
     client.publish(1, "", "broken", b"1", b"2")
-    client.publish(1, "", "whole", b"3", b"4")
-    await client.flush()
+    await client.send(1, "", "whole", b"3", b"4")
     assert await client.expect(AckRun) == AckRun(1, [3, 4])
     assert await client.read(BasicAck) == BasicAck(2, multiple=True)
 
@@ -320,7 +315,7 @@ async def test_publishes_to_a_queue_that_is_given_up_are_refused(
     client: Client, broker: Broker, endpoint: AMQPEndpoint
 ) -> None:
     await client.declare("q")
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    await client.call(1, ConfirmSelect())
     for _ in range(4):
         await queue_ref(broker, "q").wait_running()
         crash(broker, "q")
@@ -332,23 +327,21 @@ async def test_publishes_to_a_queue_that_is_given_up_are_refused(
 
 async def test_consumer_learns_that_its_queue_crashed_and_may_consume_again(client: Client, broker: Broker) -> None:
     await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
-    client.publish(1, "", "q", b"x")
-    await client.flush()
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
+    await client.send(1, "", "q", b"x")
     (first,) = await client.deliveries(1)
     crash(broker, "q")
     assert await client.read(BasicCancel) == BasicCancel("t", no_wait=True)
     await client.say(1, BasicAck(first.tag))  # of an earlier incarnation: dropped, and no error
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
     (second,) = await client.deliveries(1)
     assert (second.body, second.redelivered) == (b"x", True)
 
 
 async def test_consumer_that_does_not_know_of_cancels_gets_no_cancel(connect: Connect, broker: Broker) -> None:
     client = await connect(client_properties={})
-    await client.open_channel()
     await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
     await broker.queue("q").delete()
     await client.silence()
 

@@ -9,21 +9,18 @@ import trio
 import trio.testing
 
 from endpoints.client import Client, delivered, plain
-from endpoints.conftest import LINGERING, Connect, dial, endpoint_of
+from endpoints.conftest import LINGERING, Connect, dial, endpoint_of, open_client
 from triomq.actors import ChildSpec
 from triomq.app import Broker, open_broker
 from triomq.core import Deliver
 from triomq.endpoints import AMQP, TLS, AMQPEndpoint, EndUsers, StopListening
 from triomq.protocols.amqp import (
     BasicConsume,
-    BasicConsumeOk,
     Closed,
     DeliverRun,
     EndOfStream,
     ExchangeDeclare,
-    ExchangeDeclareOk,
     QueueBind,
-    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
 )
@@ -84,17 +81,14 @@ async def test_limits_hold_for_each_connection(virtual_time: None) -> None:
         connected = await client.connect()
         assert (connected.channel_max, connected.frame_max) == (2, 4096)
         await client.open_channel(1)
-        client.publish(1, "", "q", b"x" * 1001)
-        await client.flush()
+        await client.send(1, "", "q", b"x" * 1001)
         assert (await client.channel_closed())[0] == 311
 
 
 async def test_virtual_hosts_lead_to_domains(virtual_time: None) -> None:
     config = AMQP(host="127.0.0.1", port=0, virtual_hosts={"/shop": "default", "/nobody": "missing"})
     async with open_broker(config) as broker:
-        client = dial(endpoint_of(broker), virtual_host="/shop")
-        await client.connect()
-        await client.open_channel(1)
+        client = await open_client(endpoint_of(broker), virtual_host="/shop")
         await client.say(1, QueueDeclare("missing", passive=True))
         assert await client.channel_closed() == (404, "NOT_FOUND - no queue 'missing' in vhost '/shop'")
         for host in ("/", "/nobody"):
@@ -112,13 +106,12 @@ async def test_resources_of_one_name_in_two_virtual_hosts_are_two(virtual_time: 
         for number, client in enumerate(clients):
             await client.connect()
             await client.open_channel(1)
-            await client.call(1, ExchangeDeclare("e", ("fanout", "direct")[number]), ExchangeDeclareOk)
+            await client.call(1, ExchangeDeclare("e", ("fanout", "direct")[number]))
             await client.declare("q", exclusive=True)  # the other one's owner is another session
-            await client.call(1, QueueBind("q", "e", "k"), QueueBindOk)
-            client.publish(1, "e", "k", b"%d" % number)
-            await client.flush()
+            await client.call(1, QueueBind("q", "e", "k"))
+            await client.send(1, "e", "k", b"%d" % number)
         for number, client in enumerate(clients):
-            await client.call(1, BasicConsume("q", no_ack=True), BasicConsumeOk)
+            await client.call(1, BasicConsume("q", no_ack=True))
             assert [one.body for one in await client.deliveries(1)] == [b"%d" % number]
         await clients[0].leave()
         await trio.testing.wait_all_tasks_blocked()
@@ -145,7 +138,7 @@ async def test_connection_that_crashes_is_not_started_again(
     await client.expect(EndOfStream)
     assert list(endpoint.children) == ["connection-2"]
     assert "connection-1 crashed" in caplog.text
-    await other.open_channel(1)
+    await other.open_channel(2)
 
 
 async def test_hundred_connections_that_crash_do_not_end_the_endpoint(
@@ -203,7 +196,7 @@ async def test_unsettled_messages_are_back_before_the_close_is_answered(
 ) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x")
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     await client.deliveries(1)
     await endpoint.ref.tell(StopListening())
     await client.expect(Closed)

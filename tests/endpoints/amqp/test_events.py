@@ -11,11 +11,9 @@ from triomq.protocols.amqp import (
     PROTOCOL_HEADER,
     BasicAck,
     BasicConsume,
-    BasicConsumeOk,
     BasicGet,
     ChannelClosed,
     ConfirmSelect,
-    ConfirmSelectOk,
     EndOfStream,
     ExchangeDeclare,
     Login,
@@ -107,7 +105,7 @@ async def test_methods_behind_an_error_on_their_channel_are_dropped(client: Clie
 async def test_acks_that_follow_an_error_on_their_channel_are_dropped_too(client: Client, broker: Broker) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x")
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     (delivery,) = await client.deliveries(1)
     await client.say(1, QueueDeclare("missing", passive=True), BasicAck(delivery.tag))
     assert (await client.channel_closed(1))[0] == 404
@@ -124,7 +122,6 @@ async def test_queue_that_crashes_over_a_request_costs_the_asking_client_its_con
     assert code == 541
     assert "queue.q crashed while it handled Get" in text
     other = await connect()
-    await other.open_channel()
     await other.declare("another")
 
 
@@ -136,7 +133,7 @@ async def test_hard_error_closes_the_connection_and_names_the_method(client: Cli
 
 async def test_publishes_and_confirms_before_an_error_are_answered_first(client: Client) -> None:
     await client.declare("q")
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    await client.call(1, ConfirmSelect())
     client.publish(1, "", "q", b"1", b"2")
     client.engine.send_method(1, QueueDeclare("missing", passive=True))
     await client.flush()

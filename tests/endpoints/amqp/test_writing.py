@@ -16,7 +16,6 @@ from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,
     BasicConsume,
-    BasicConsumeOk,
     DeliverRun,
     EndOfStream,
     Returned,
@@ -61,8 +60,7 @@ async def test_client_that_reads_its_replies_at_last_is_read_again(
 
     async def publish() -> None:
         for _ in range(rounds):
-            slow.publish(1, "", "nowhere", body, mandatory=True)
-            await slow.flush()
+            await slow.send(1, "", "nowhere", body, mandatory=True)
 
     nursery.start_soon(publish)
     await trio.sleep(1)
@@ -175,7 +173,7 @@ async def test_connection_that_dies_gives_everything_back_in_order_and_marked(
 ) -> None:
     await client.declare("q")
     client.publish(1, "", "q", *(bytes([number]) for number in range(10)))
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     deliveries = await client.deliveries(10)
     await client.say(1, BasicAck(deliveries[4].tag))
     await client.hang_up()
@@ -191,12 +189,11 @@ async def test_connection_that_crashes_gives_everything_back_and_hurts_no_other(
     await client.declare("mine", exclusive=True)
     await client.declare("q")
     client.publish(1, "", "q", b"1", b"2")
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     await client.deliveries(2)
     (connection,) = endpoint.children.values()
     other = await connect()
-    await other.open_channel()
-    await other.call(1, BasicConsume("q"), BasicConsumeOk)
+    await other.call(1, BasicConsume("q"))
     connection.tell_nowait(Deliver(None, None))  # type: ignore[arg-type]
     again = await other.deliveries(2)
     assert [(one.body, one.redelivered) for one in again] == [(b"1", True), (b"2", True)]
