@@ -77,15 +77,6 @@ async def test_new_binding_holds_for_the_next_publish_on_the_same_channel(client
     assert (await client.get("q")).body == b"to the new one"
 
 
-async def test_headers_exchange_looks_at_each_message(client: Client) -> None:
-    await client.declare("q")
-    await client.call(1, QueueBind("q", "amq.headers", arguments={"x-match": "all", "n": 1}))
-    for number in (1, 2, 1):
-        properties = encode_properties(BasicProperties(headers={"n": number}))
-        client.publish(1, "amq.headers", "", bytes([number]), properties=properties)
-    assert (await client.declare("q")).message_count == 2
-
-
 async def test_headers_exchange_compares_points_in_time(client: Client) -> None:
     await client.declare("q")
     arguments: Table = {"at": Timestamp(7), "nested": {"at": Timestamp(8)}}
@@ -94,11 +85,6 @@ async def test_headers_exchange_compares_points_in_time(client: Client) -> None:
         properties = encode_properties(BasicProperties(headers=headers))
         client.publish(1, "amq.headers", "", b"x", properties=properties)
     assert (await client.declare("q")).message_count == 1
-
-
-async def test_publish_to_no_exchange_closes_the_channel(client: Client) -> None:
-    await client.send(1, "missing", "", b"x", b"y")
-    assert await client.channel_closed() == (404, "NOT_FOUND - no exchange 'missing' in vhost '/'")
 
 
 async def test_mandatory_messages_that_reach_no_queue_come_back(client: Client) -> None:
@@ -139,13 +125,6 @@ async def test_messages_published_before_a_bad_one_stay(client: Client, broker: 
     assert (await broker.queue("q").statistics()).ready == 2
 
 
-async def test_property_user_id_may_be_the_users_own_name(client: Client) -> None:
-    await client.declare("q")
-    properties = encode_properties(BasicProperties(user_id="guest", expiration="60000"))
-    client.publish(1, "", "q", b"x", b"y", properties=properties)
-    assert (await client.declare("q")).message_count == 2
-
-
 async def test_channel_remembers_no_more_than_some_keys(client: Client) -> None:
     await client.declare("q")
     await client.call(1, QueueBind("q", "amq.fanout"))
@@ -165,13 +144,6 @@ async def test_confirms_come_together_and_in_order(client: Client) -> None:
     client.publish(1, "", "q", *[b"x"] * 100)
     await client.send(1, "", "nobody", b"y")
     assert await client.read(BasicAck) == BasicAck(101, multiple=True)
-
-
-async def test_return_comes_before_its_confirm(client: Client) -> None:
-    await client.call(1, ConfirmSelect())
-    await client.send(1, "", "nobody", b"x", mandatory=True)
-    await client.expect(Returned)
-    assert (await client.read(BasicAck)).delivery_tag == 1
 
 
 async def test_full_queue_refuses_by_nack_each_by_itself(client: Client) -> None:
@@ -390,13 +362,6 @@ async def test_the_old_tags_of_what_came_again_are_unknown(client: Client) -> No
     await client.deliveries(1)
     await client.say(1, BasicAck(old.tag))
     assert await client.channel_closed() == (406, f"PRECONDITION_FAILED - unknown delivery tag {old.tag}")
-
-
-async def test_recover_async_has_no_answer(client: Client) -> None:
-    await consuming(client, 1)
-    await client.say(1, BasicRecoverAsync(requeue=False))
-    assert [one.redelivered for one in await client.deliveries(1)] == [True]
-    await client.silence()
 
 
 async def test_messages_without_a_consumer_go_back_to_their_queue_at_recover(client: Client, broker: Broker) -> None:

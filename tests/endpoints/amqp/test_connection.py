@@ -10,7 +10,6 @@ from endpoints.conftest import LINGERING, Connect, crash, dial, knock_out, only_
 from triomq.app import Broker
 from triomq.endpoints import AMQPEndpoint
 from triomq.protocols.amqp import (
-    PROTOCOL_HEADER,
     AckRun,
     BasicAck,
     BasicCancel,
@@ -21,7 +20,6 @@ from triomq.protocols.amqp import (
     BasicNack,
     BasicQos,
     ChannelOpen,
-    Closed,
     ConfirmSelect,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
@@ -29,51 +27,12 @@ from triomq.protocols.amqp import (
     QueueDeclare,
     QueueDeclareOk,
     Returned,
-    ServerStarted,
 )
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 
 # Timers
-
-
-async def test_client_that_sends_nothing_has_five_seconds_and_gets_our_header(endpoint: AMQPEndpoint) -> None:
-    client, before = dial(endpoint), trio.current_time()
-    assert await client.stream.receive_some() == PROTOCOL_HEADER
-    assert await client.stream.receive_some() == b""
-    assert 5 <= trio.current_time() - before < 6
-
-
-async def test_handshake_has_ten_seconds_in_all(endpoint: AMQPEndpoint) -> None:
-    client, before = dial(endpoint, login=None), trio.current_time()
-    await client.flush()
-    await client.expect(ServerStarted)
-    await trio.sleep(4)
-    event = await client.next()
-    assert isinstance(event, Closed | EndOfStream), event
-    assert 10 <= trio.current_time() - before < 11
-
-
-async def test_heartbeats_come_while_nothing_else_does(endpoint: AMQPEndpoint) -> None:
-    client = dial(endpoint, heartbeat=4)
-    assert (await client.connect()).heartbeat == 4
-    before = trio.current_time()
-    assert await client.stream.receive_some() == HEARTBEAT
-    assert trio.current_time() - before < 4
-    await client.stream.send_all(HEARTBEAT)
-    assert await client.stream.receive_some() == HEARTBEAT
-
-
-async def test_client_that_is_silent_for_two_intervals_is_let_go(endpoint: AMQPEndpoint) -> None:
-    client = dial(endpoint, heartbeat=4)
-    await client.connect()
-    before = trio.current_time()
-    await client.expect(EndOfStream)
-    assert 8 <= trio.current_time() - before <= 10.5
-    await client.hang_up()
-    await trio.testing.wait_all_tasks_blocked()
-    assert not endpoint.children
 
 
 async def test_heartbeats_of_a_second_come_twice_in_it_and_their_peer_is_missed_as_soon(endpoint: AMQPEndpoint) -> None:
@@ -338,14 +297,6 @@ async def test_consumer_learns_that_its_queue_crashed_and_may_consume_again(clie
     assert (second.body, second.redelivered) == (b"x", True)
 
 
-async def test_consumer_that_does_not_know_of_cancels_gets_no_cancel(connect: Connect, broker: Broker) -> None:
-    client = await connect(client_properties={})
-    await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"))
-    await broker.queue("q").delete()
-    await client.silence()
-
-
 # The end
 
 
@@ -364,10 +315,3 @@ async def test_messages_published_before_a_close_stay_though_they_use_up_the_bud
         client.publish(1, "fan", str(number), b"x")
     await client.leave()
     assert (await broker.queue("q299").statistics()).ready == 20
-
-
-async def test_messages_published_before_a_close_in_the_same_chunk_stay(client: Client, broker: Broker) -> None:
-    await client.declare("q")
-    client.publish(1, "", "q", *[b"x"] * 50)
-    await client.leave()
-    assert (await broker.queue("q").statistics()).ready == 50

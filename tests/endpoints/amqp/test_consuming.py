@@ -246,15 +246,3 @@ async def test_dead_letter_from_this_process_is_readable_for_clients(dead: Clien
     assert headers is not None
     assert headers["a"] == 1
     assert headers["x-first-death-queue"] == "q"
-
-
-async def test_the_arguments_of_a_second_declare_must_be_the_same(client: Client) -> None:
-    await client.declare("q", arguments={"x-message-ttl": 1000})
-    await client.say(1, QueueDeclare("q", arguments={"x-message-ttl": 2000}))
-    code, text = await client.channel_closed()
-    assert code == 406
-    assert text == (
-        "PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': "
-        "received '2000' but current is '1000'"
-    )
-    await trio.testing.wait_all_tasks_blocked()

@@ -2,18 +2,16 @@
 
 import logging
 import socket
-from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
-from endpoints.client import Client, delivered, plain
+from endpoints.client import Client, delivered
 from endpoints.conftest import LINGERING, Connect, dial, endpoint_of, open_client
-from triomq.actors import ChildSpec
 from triomq.app import Broker, open_broker
 from triomq.core import Deliver
-from triomq.endpoints import AMQP, TLS, AMQPEndpoint, EndUsers, StopListening
+from triomq.endpoints import AMQP, TLS, AMQPEndpoint, StopListening
 from triomq.protocols.amqp import (
     BasicConsume,
     Closed,
@@ -22,7 +20,6 @@ from triomq.protocols.amqp import (
     ExchangeDeclare,
     QueueBind,
     QueueDeclare,
-    QueueDeclareOk,
 )
 
 
@@ -134,9 +131,11 @@ async def test_connection_that_crashes_is_not_started_again(
     client: Client, connect: Connect, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = await connect()
+    await client.declare("mine", exclusive=True)
     endpoint.children["connection-1"].tell_nowait(Deliver(None, None))  # type: ignore[arg-type]
     await client.expect(EndOfStream)
     assert list(endpoint.children) == ["connection-2"]
+    assert "mine" not in endpoint.context.domains["default"].directory.queues
     assert "connection-1 crashed" in caplog.text
     await other.open_channel(2)
 
@@ -208,39 +207,6 @@ async def test_unsettled_messages_are_back_before_the_close_is_answered(
 # Over real sockets, in real time
 
 
-async def test_endpoint_listens_where_it_is_configured_and_no_longer_when_stopped() -> None:
-    async with open_broker() as broker:
-        listening = await broker.listen(AMQP(port=0))
-        port = listening.port
-        for host, _ in listening.addresses:
-            client = Client(await trio.open_tcp_stream(host, port))
-            await client.connect()
-            await client.open_channel(1)
-            assert await client.call(1, QueueDeclare("q"), QueueDeclareOk) == QueueDeclareOk("q", 0, 0)
-            await client.leave()
-        await listening.aclose()
-        with pytest.raises(OSError):
-            await trio.open_tcp_stream("127.0.0.1", port)
-
-
-async def test_endpoint_listens_on_a_unix_socket_and_removes_its_file(tmp_path: Path) -> None:
-    path = str(tmp_path / "amqp.sock")
-    async with open_broker() as broker:
-        config = AMQP(path=path)
-        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.context), name=config.name))
-        assert isinstance(ref.actor, AMQPEndpoint)
-        assert ref.actor.addresses == [path]
-        client = Client(await trio.open_unix_socket(path))
-        await client.connect()
-        await client.open_channel(1)
-        await client.declare("q")
-        await client.leave()
-        await ref.tell(StopListening())
-        await ref.actor.wait_empty()
-        await broker.endpoints.stop_child(ref)
-        assert not await trio.Path(path).exists()
-
-
 async def test_long_backlog_passes_through_a_socket_in_order() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         await broker.declare_queue("q")
@@ -269,17 +235,6 @@ async def test_client_that_is_gone_before_it_is_accepted_hurts_no_other() -> Non
         client = Client(await trio.open_tcp_stream(*address))
         await client.connect()
         await client.leave()
-
-
-async def test_clients_of_a_user_that_is_no_longer_known_are_closed_in_order(
-    broker: Broker, client: Client, connect: Connect, endpoint: AMQPEndpoint
-) -> None:
-    endpoint.ref.tell_nowait(EndUsers({"ada": "gone"}))
-    await client.open_channel(2)
-    broker.set_users({"ada": "secret"})
-    assert await client.closed() == (320, "CONNECTION_FORCED - user 'guest' was deleted")
-    other = await connect(login=plain("ada", "secret"))
-    await other.leave()
 
 
 def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, dict[str, object]]]:

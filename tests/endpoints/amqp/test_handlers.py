@@ -61,13 +61,6 @@ async def refused(client: Client, method: Method) -> tuple[int, str]:
     return code, text.split(" - ", 1)[1]
 
 
-async def fatal(client: Client, method: Method) -> tuple[int, str]:
-    """Send what is refused with a close of the connection."""
-    await client.say(1, method)
-    code, text = await client.closed()
-    return code, text.split(" - ", 1)[1]
-
-
 # Exchanges
 
 
@@ -79,15 +72,6 @@ async def test_exchange_is_declared_found_and_deleted(client: Client, broker: Br
     await client.call(1, ExchangeDelete("e"))
     await client.call(1, ExchangeDelete("e"))
     assert await refused(client, ExchangeDeclare("e", passive=True)) == (404, "no exchange 'e' in vhost '/'")
-
-
-async def test_exchange_that_exists_keeps_its_type(client: Client) -> None:
-    await client.call(1, ExchangeDeclare("e", "fanout"))
-    code, text = await refused(client, ExchangeDeclare("e", "topic"))
-    assert (code, text) == (
-        406,
-        "inequivalent arg 'type' for exchange 'e' in vhost '/': received 'topic' but current is 'fanout'",
-    )
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -121,52 +105,6 @@ async def test_properties_in_a_declare_of_a_standard_exchange_must_be_equal(
     assert text.startswith(f"inequivalent arg '{option}' for exchange '{method.exchange}' in vhost '/'")
 
 
-@pytest.mark.parametrize(
-    ("method", "code", "text"),
-    [
-        (ExchangeDeclare(""), 403, "operation not permitted on the default exchange"),
-        (ExchangeDeclare("amq.mine"), 403, "exchange name 'amq.mine' contains reserved prefix 'amq.*'"),
-        (ExchangeDelete(""), 403, "operation not permitted on the default exchange"),
-        (ExchangeDelete("amq.direct"), 403, "deletion of system exchange 'amq.direct' in vhost '/' not allowed"),
-        (ExchangeBind("amq.fanout", ""), 403, "operation not permitted on the default exchange"),
-        (ExchangeBind("", "amq.fanout"), 403, "operation not permitted on the default exchange"),
-        (ExchangeBind("amq.fanout", "missing"), 404, "no exchange 'missing' in vhost '/'"),
-        (ExchangeBind("missing", "amq.fanout"), 404, "no exchange 'missing' in vhost '/'"),
-        (ExchangeUnbind("amq.fanout", ""), 403, "operation not permitted on the default exchange"),
-        (QueueDeclare("amq.mine"), 403, "queue name 'amq.mine' contains reserved prefix 'amq.*'"),
-        (QueueDeclare("missing", passive=True), 404, "no queue 'missing' in vhost '/'"),
-        (QueueDeclare("", passive=True), 404, "no queue '' in vhost '/'"),
-        (QueueBind("missing", "amq.fanout"), 404, "no queue 'missing' in vhost '/'"),
-        (QueueBind("", "amq.fanout"), 404, "no previously declared queue"),
-        (QueuePurge("missing"), 404, "no queue 'missing' in vhost '/'"),
-        (QueuePurge(""), 404, "no previously declared queue"),
-        (QueueDelete(""), 404, "no previously declared queue"),
-        (QueueUnbind("", "amq.fanout"), 404, "no previously declared queue"),
-        (BasicConsume("missing"), 404, "no queue 'missing' in vhost '/'"),
-        (BasicGet("missing"), 404, "no queue 'missing' in vhost '/'"),
-        (BasicAck(42), 406, "unknown delivery tag 42"),
-        (BasicAck(42, multiple=True), 406, "unknown delivery tag 42"),
-        (BasicAck(0), 406, "unknown delivery tag 0"),
-        (BasicNack(9), 406, "unknown delivery tag 9"),
-        (BasicReject(9), 406, "unknown delivery tag 9"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Method) else None,
-)
-async def test_method_that_cannot_be_done_closes_the_channel(
-    client: Client, method: Method, code: int, text: str
-) -> None:
-    assert await refused(client, method) == (code, text)
-
-
-async def test_unknown_type_of_exchange_closes_the_connection(client: Client) -> None:
-    assert await fatal(client, ExchangeDeclare("e", "nope")) == (503, "unknown exchange type 'nope'")
-
-
-async def test_the_exchanges_that_are_always_there_may_be_declared_as_they_are(client: Client) -> None:
-    for kind in ("direct", "fanout", "topic", "headers"):
-        await client.call(1, ExchangeDeclare(f"amq.{kind}", kind, durable=True))
-
-
 async def test_exchanges_are_bound_to_exchanges_and_unbound(client: Client) -> None:
     await client.call(1, ExchangeDeclare("from", "topic"))
     await client.call(1, ExchangeDeclare("to", "fanout"))
@@ -177,25 +115,6 @@ async def test_exchanges_are_bound_to_exchanges_and_unbound(client: Client) -> N
     await client.call(1, ExchangeUnbind("to", "from", "a.#"))
     client.publish(1, "from", "a.b", b"nowhere")
     assert (await client.declare("q")).message_count == 1
-
-
-async def test_exchange_in_use_stays_if_asked(client: Client) -> None:
-    await client.call(1, ExchangeDeclare("e"))
-    await client.declare("q")
-    await client.call(1, QueueBind("q", "e", "k"))
-    code, text = await refused(client, ExchangeDelete("e", if_unused=True))
-    assert (code, text) == (406, "exchange 'e' in vhost '/' in use")
-    await client.call(1, QueueUnbind("q", "e", "k"))
-    await client.call(1, ExchangeDelete("e", if_unused=True))
-
-
-async def test_internal_exchange_takes_no_publish(client: Client) -> None:
-    await client.call(1, ExchangeDeclare("inner", "fanout", internal=True))
-    await client.send(1, "inner", "", b"x")
-    assert await client.channel_closed() == (
-        403,
-        "ACCESS_REFUSED - cannot publish to internal exchange 'inner' in vhost '/'",
-    )
 
 
 # Queues
@@ -229,47 +148,6 @@ async def test_the_empty_name_is_the_queue_declared_last(client: Client) -> None
 async def test_server_named_queue_may_be_declared_again_by_its_name(client: Client) -> None:
     name = (await client.declare("")).queue
     assert (await client.declare(name)).queue == name
-
-
-async def test_exclusive_queue_is_locked_for_others_and_for_another_kind_of_declare(
-    client: Client, connect: Connect
-) -> None:
-    await client.declare("mine", exclusive=True)
-    other = await connect()
-    locked = (
-        405,
-        "cannot obtain exclusive access to locked queue 'mine' in vhost '/'. It could be originally declared on "
-        "another connection or the exclusive property value does not match that of the original declaration.",
-    )
-    for method in (
-        QueueDeclare("mine"),
-        QueueDeclare("mine", passive=True),
-        QueueBind("mine", "amq.fanout"),
-        QueuePurge("mine"),
-        QueueDelete("mine"),
-        BasicConsume("mine"),
-        BasicGet("mine"),
-    ):
-        assert await refused(other, method) == locked, method
-    assert await refused(client, QueueDeclare("mine")) == locked
-    await other.call(1, QueueUnbind("mine", "amq.fanout"))  # as with RabbitMQ: it is not bound
-    await client.call(1, QueueBind("mine", "amq.fanout"))
-    assert await refused(other, QueueUnbind("mine", "amq.fanout")) == locked
-
-
-async def test_passive_declare_means_no_queue_declared_last(client: Client) -> None:
-    await client.declare("")
-    assert await refused(client, QueueDeclare("", passive=True)) == (404, "no queue '' in vhost '/'")
-
-
-async def test_queue_in_use_or_not_empty_stays_if_asked(client: Client) -> None:
-    await client.declare("q")
-    client.publish(1, "", "q", b"x")
-    assert await refused(client, QueueDelete("q", if_empty=True)) == (406, "queue 'q' in vhost '/' not empty")
-    await client.call(1, BasicConsume("q"))
-    await client.deliveries(1)
-    await client.say(1, QueueDelete("q", if_unused=True))
-    assert await client.channel_closed() == (406, "PRECONDITION_FAILED - queue 'q' in vhost '/' in use")
 
 
 async def test_declares_that_differ_are_refused_by_the_first_difference(client: Client) -> None:
@@ -308,16 +186,6 @@ async def test_no_wait_means_no_reply(client: Client, broker: Broker) -> None:
     assert "q" not in broker.directory.queues
 
 
-async def test_auto_delete_queue_goes_with_its_last_consumer(client: Client, broker: Broker) -> None:
-    await client.declare("q", auto_delete=True)
-    for tag in ("a", "b"):
-        await client.call(1, BasicConsume("q", consumer_tag=tag))
-    await client.call(1, BasicCancel("a"))
-    assert "q" in broker.directory.queues
-    await client.call(1, BasicCancel("b"))
-    assert "q" not in broker.directory.queues
-
-
 # Consumers
 
 
@@ -340,12 +208,6 @@ async def test_consumer_without_a_tag_is_given_one(client: Client) -> None:
     assert (await client.declare("q")).consumer_count == 0
 
 
-async def test_tag_that_is_in_use_closes_the_connection(client: Client) -> None:
-    await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"))
-    assert await fatal(client, BasicConsume("q", consumer_tag="t")) == (530, "attempt to reuse consumer tag 't'")
-
-
 async def test_the_same_tag_on_another_channel_is_another_consumer(client: Client) -> None:
     await client.declare("q")
     await client.open_channel(2)
@@ -353,24 +215,6 @@ async def test_the_same_tag_on_another_channel_is_another_consumer(client: Clien
         await client.call(channel, BasicConsume("q", consumer_tag="t"))
     await client.send(1, "", "q", b"1", b"2")
     assert {one.channel for one in await client.deliveries(2)} == {1, 2}
-
-
-async def test_exclusive_consumer_is_the_only_one(client: Client) -> None:
-    await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"))
-    await client.open_channel(2)
-    await client.say(2, BasicConsume("q", exclusive=True))
-    in_use = (403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
-    assert await client.channel_closed(2) == in_use
-    await client.call(1, BasicCancel("t"))
-    await client.call(1, BasicConsume("q", exclusive=True))
-    await client.open_channel(2)
-    await client.say(2, BasicConsume("q"))
-    assert await client.channel_closed(2) == in_use
-
-
-async def test_cancel_of_an_unknown_tag_is_answered(client: Client) -> None:
-    assert (await client.call(1, BasicCancel("nobody"), BasicCancelOk)).consumer_tag == "nobody"
 
 
 async def test_messages_of_a_cancelled_consumer_stay_its_own(client: Client) -> None:
@@ -445,15 +289,6 @@ async def test_consumers_get_a_cancel_when_their_queue_is_deleted(client: Client
     assert await client.read(BasicCancel) == BasicCancel("t", no_wait=True)
     await client.declare("q")
     await client.call(1, BasicConsume("q", consumer_tag="t"))
-
-
-async def test_priority_that_is_no_number_is_refused(client: Client) -> None:
-    await client.declare("q")
-    code, text = await refused(client, BasicConsume("q", arguments={"x-priority": "a"}))
-    assert (code, text) == (
-        406,
-        "invalid arg 'x-priority' for queue 'q' in vhost '/': \"expected integer, got longstr\"",
-    )
 
 
 # Get
@@ -547,12 +382,6 @@ async def test_ack_may_mean_all_up_to_a_tag_or_all(client: Client, broker: Broke
     assert (await broker.queue("q").statistics()).unsettled == 0
 
 
-async def test_tag_is_settled_once(client: Client) -> None:
-    tags = await consume(client, 2)
-    await client.say(1, BasicAck(tags[0]), BasicAck(tags[0]))
-    assert await client.channel_closed() == (406, f"PRECONDITION_FAILED - unknown delivery tag {tags[0]}")
-
-
 async def test_rejected_message_is_dropped_or_comes_again_marked(client: Client, broker: Broker) -> None:
     tags = await consume(client, 3)
     await client.say(1, BasicReject(tags[0], requeue=False), BasicReject(tags[1], requeue=True))
@@ -619,10 +448,6 @@ async def test_flow_off_does_not_hold_gets_and_other_channels(client: Client) ->
     await client.declare("r")
     client.publish(1, "", "r", b"2")
     assert (await client.get("r")).body == b"2"
-
-
-async def test_flow_on_without_a_flow_off_is_answered(client: Client) -> None:
-    assert (await client.call(1, ChannelFlow(active=True), ChannelFlowOk)).active
 
 
 async def test_confirms_may_be_asked_for_twice_and_count_on(client: Client) -> None:

@@ -85,13 +85,6 @@ async def test_messages_are_routed_when_they_are_published(tx: Client, broker: B
     assert await counts(broker, "q1", "q2") == [(1, 0), (0, 0)]
 
 
-async def test_no_such_exchange_closes_the_channel_at_once(tx: Client, broker: Broker) -> None:
-    tx.publish(1, "", "q1", b"lost with the transaction")
-    await tx.send(1, "missing", "", b"x")
-    assert await tx.channel_closed() == (404, "NOT_FOUND - no exchange 'missing' in vhost '/'")
-    assert await counts(broker, "q1") == [(0, 0)]
-
-
 async def test_unroutable_messages_come_back_before_commit_ok_and_not_before_the_commit(tx: Client) -> None:
     tx.publish(1, "", "missing", b"1", b"2", mandatory=True)
     await tx.send(1, "", "missing", b"silently gone")
@@ -321,22 +314,6 @@ async def test_commit_that_a_stopped_queue_cannot_take_does_nothing(tx: Client, 
     await tx.say(1, TxCommit())
     assert (await tx.channel_closed())[0] == 404
     assert await counts(broker, "q2") == [(0, 0)]
-
-
-@pytest.mark.parametrize("method", [TxCommit(), TxRollback()], ids=["commit", "rollback"])
-async def test_channel_without_transactions_has_none_to_end(client: Client, method: TxCommit | TxRollback) -> None:
-    await client.say(1, method)
-    assert await client.channel_closed() == (406, "PRECONDITION_FAILED - channel is not transactional")
-
-
-async def test_transactions_and_confirms_do_not_mix(client: Client) -> None:
-    await client.call(1, TxSelect())
-    await client.say(1, ConfirmSelect())
-    assert await client.channel_closed() == (406, "PRECONDITION_FAILED - cannot switch from tx to confirm mode")
-    await client.open_channel(1)
-    await client.call(1, ConfirmSelect())
-    await client.say(1, TxSelect())
-    assert await client.channel_closed() == (406, "PRECONDITION_FAILED - cannot switch from confirm to tx mode")
 
 
 async def test_transactions_may_be_asked_for_twice_and_the_one_that_is_going_on_goes_on(

@@ -195,15 +195,6 @@ async def test_unlimited_is_a_choice_and_a_user_has_limits_by_default(broker: Br
     assert quotas.limit("nobody", "queues") == 0
 
 
-async def test_resources_that_are_gone_are_not_counted(broker: Broker) -> None:
-    for _ in range(3):
-        await (await enter(broker)).leave()
-        await (await enter(broker)).hang_up()
-    await trio.sleep(3)
-    quotas = broker.context.quotas
-    assert (quotas.count("ada", "connections"), quotas.count("ada", "channels")) == (0, 0)
-
-
 # Failed log-ins
 
 
