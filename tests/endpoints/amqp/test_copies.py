@@ -45,15 +45,6 @@ async def test_run_in_which_only_some_have_copies_keeps_its_order(client: Client
     assert [one.body for one in await client.deliveries(3)] == [b"2", b"4", b"5"]
 
 
-async def test_messages_published_before_a_bad_header_count(client: Client) -> None:
-    await client.declare("q")
-    client.publish(1, "", "q", b"good", properties=encoded({"CC": ["q"]}))
-    await client.send(1, "", "q", b"bad", properties=encoded({"CC": 1}))
-    assert (await client.channel_closed())[0] == 406
-    await client.open_channel(2)
-    assert (await client.declare("q", channel=2)).message_count == 1
-
-
 async def test_immediate_copy_needs_a_consumer_like_any_message(client: Client) -> None:
     for name in ("with", "without"):
         await client.declare(name)

@@ -96,14 +96,6 @@ async def test_unroutable_messages_come_back_before_commit_ok_and_not_before_the
     await tx.read(TxCommitOk)
 
 
-async def test_queue_that_is_deleted_before_the_commit_is_left_out(tx: Client, broker: Broker) -> None:
-    tx.publish(1, "", "q1", b"x")
-    tx.publish(1, "", "q2", b"y")
-    await tx.call(1, QueueDelete("q1"))
-    await commit(tx)
-    assert await counts(broker, "q2") == [(1, 0)]
-
-
 async def test_mandatory_message_whose_queue_goes_before_the_commit_is_returned_at_the_commit(tx: Client) -> None:
     for body, mandatory in ((b"x", True), (b"y", False)):
         tx.publish(1, "", "q1", body, mandatory=mandatory)

@@ -36,20 +36,6 @@ async def test_empty_lease_is_a_syntax_error(endpoint: AMQPEndpoint) -> None:
     assert code == 502
 
 
-async def test_lease_serves_once(client: Client, endpoint: AMQPEndpoint) -> None:
-    lease = await lease_sink(client, "")
-    await Direct(endpoint, lease, "sink").ready()
-    code, _ = await Direct(endpoint, lease, "sink").refused()
-    assert code == 402
-
-
-async def test_lease_expires(client: Client, endpoint: AMQPEndpoint) -> None:
-    lease = await lease_sink(client, "")
-    await trio.sleep(30)
-    code, _ = await Direct(endpoint, lease, "sink").refused()
-    assert code == 402
-
-
 @pytest.mark.parametrize("abruptly", [False, True], ids=["in order", "abruptly"])
 async def test_unused_lease_keeps_its_thirty_seconds_when_its_amqp_connection_ends(
     client: Client, endpoint: AMQPEndpoint, broker: Broker, abruptly: bool

@@ -12,7 +12,6 @@ from protocols.dmp.wire import EMPTY, message
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.endpoints import AMQPEndpoint
-from triomq.endpoints.base.delivery_writer import WINDOW_BYTES
 from triomq.protocols import decode_properties, encode_properties
 from triomq.protocols.amqp import (
     BasicCancel,
@@ -228,36 +227,6 @@ async def slow_feed(client: Client, endpoint: AMQPEndpoint) -> Direct:
     """A feed over a stream on which each side waits until the other has read."""
     await client.declare("q", exclusive=True)
     return await Direct(endpoint, await lease_feed(client, "q"), "feed", lockstep=True).ready()
-
-
-async def test_client_that_does_not_read_holds_no_more_than_the_window_and_the_queue_keeps_the_rest(
-    client: Client, endpoint: AMQPEndpoint, broker: Broker
-) -> None:
-    feed = await slow_feed(client, endpoint)
-    await consume(client)
-    for number in range(100):
-        broker.publish_nowait("", "q", b"%03d" % number + bytes(50_000))
-    await trio.sleep(1)
-    assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * WINDOW_BYTES // 50_000
-    assert [body[:3] for body in await feed.bodies(100)] == [b"%03d" % number for number in range(100)]
-
-
-async def test_client_that_does_not_read_holds_up_no_other(
-    client: Client, connect: Connect, endpoint: AMQPEndpoint, broker: Broker
-) -> None:
-    await slow_feed(client, endpoint)
-    await consume(client)
-    await client.call(1, QueueBind("q", "amq.fanout", ""))
-    other = await connect()
-    await other.declare("read", exclusive=True)
-    await other.call(1, QueueBind("read", "amq.fanout", ""))
-    reading = await open_feed(endpoint, other, "read")
-    await other.call(1, BasicConsume("read"))
-    sink = await open_sink(endpoint, other, "amq.fanout")
-    for number in range(100):
-        await sink.publish("", b"%03d" % number + bytes(50_000))
-        assert (await reading.bodies(1))[0][:3] == b"%03d" % number
-    assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * WINDOW_BYTES // 50_000
 
 
 async def test_client_that_reads_nothing_for_long_is_cut_off_and_what_was_not_written_goes_on_over_amqp(

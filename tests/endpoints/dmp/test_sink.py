@@ -269,21 +269,6 @@ async def test_returns_that_are_not_read_hold_the_sink_and_not_the_broker(
 # Memory
 
 
-async def test_sink_is_paused_while_memory_is_short(client: Client, sink: Direct, broker: Broker) -> None:
-    memory = broker.directory.memory
-    await sink.publish("q", bytes(1000))
-    await settled()
-    memory.set_mark(1)
-    assert memory.on
-    await sink.publish("q", b"later")
-    await sink.publish("q", b"later", properties=encode_properties(EVERYTHING))
-    await settled()
-    assert broker.directory.queues["q"].backlog.ready == 1
-    memory.set_mark(0)
-    await settled()
-    assert broker.directory.queues["q"].backlog.ready == 3
-
-
 async def test_messages_of_the_program_and_those_that_come_directly_are_one_queue(
     client: Client, sink: Direct, broker: Broker
 ) -> None:
