@@ -81,7 +81,7 @@ async def test_error_in_the_block_comes_out_bare(broker: Broker, queue: QueueHan
     assert await bodies(queue, 1) == [(b"x", True)]
 
 
-async def test_feed_of_no_queue_is_refused(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_of_no_queue_is_refused(queue: QueueHandle) -> None:
     await queue.delete()
     with pytest.raises(NoSuchQueue):
         async with queue.open_feed():

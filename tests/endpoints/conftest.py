@@ -98,6 +98,12 @@ def queue_ref(broker: Broker, name: str) -> Ref:
     return broker.directory.queues[name].ref
 
 
+async def counts(broker: Broker, name: str) -> tuple[int, int]:
+    """Return how many messages of a queue are ready, and how many are with its consumers."""
+    found = await broker.queue(name).statistics()
+    return found.ready, found.unsettled
+
+
 def crash(broker: Broker, name: str) -> None:
     """Crash a queue, by a wake-up that nobody can have sent."""
     queue_ref(broker, name).tell_nowait(Wake(None, None))  # type: ignore[arg-type]

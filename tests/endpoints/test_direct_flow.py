@@ -272,7 +272,7 @@ async def test_sink_waits_for_no_feed_without_consumers(client: Client, endpoint
 
 @pytest.mark.parametrize("how", ["feed ends", "purge", "delete", "other feed follows"])
 async def test_sink_goes_on_when_there_is_nothing_to_wait_for_any_more(
-    client: Client, connect: Connect, endpoint: AMQPEndpoint, broker: Broker, how: str
+    client: Client, connect: Connect, endpoint: AMQPEndpoint, how: str
 ) -> None:
     other = await connect()
     quick = await consuming(other, endpoint, "quick")

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from endpoints.client import Client
-from endpoints.conftest import Connect, only_connection
+from endpoints.conftest import Connect, counts, only_connection
 from triomq.app import Broker
 from triomq.endpoints import AMQPEndpoint
 from triomq.protocols import BasicProperties, encode_properties
@@ -137,23 +137,17 @@ async def publish_and_ack(client: Client, broker: Broker) -> None:
     await blocked(client)
 
 
-async def out(broker: Broker) -> tuple[int, int]:
-    """Messages of the queue that are ready, and that are with a consumer."""
-    found = await broker.queue("q").statistics()
-    return found.ready, found.unsettled
-
-
 async def test_publish_without_confirms_pauses_a_consumer_and_no_ack_overtakes_it(
     client: Client, broker: Broker
 ) -> None:
     await publish_and_ack(client, broker)
     await trio.sleep(29)
-    assert await out(broker) == (0, 1)
+    assert await counts(broker, "q") == (0, 1)
     broker.set_memory_high_watermark(0)
     await client.read(ConnectionUnblocked, 0)
     assert [one.body for one in await client.deliveries(1)] == [b"1"]
     await trio.sleep(30)
-    assert await out(broker) == (0, 1)
+    assert await counts(broker, "q") == (0, 1)
 
 
 async def test_publish_without_confirms_ends_a_consumer_after_a_while_and_gives_back_what_it_had(
@@ -169,7 +163,7 @@ async def test_publish_without_confirms_ends_a_consumer_after_a_while_and_gives_
     assert delivery is not None
     with delivery:
         assert (delivery.body, delivery.redelivered) == (FILLING, True)
-    assert await out(broker) == (0, 0)
+    assert await counts(broker, "q") == (0, 0)
 
 
 async def test_consumer_whose_queue_goes_while_it_is_paused_has_nothing_to_give_back_and_stays(

@@ -6,7 +6,7 @@ import pytest
 import trio.testing
 
 from endpoints.client import Client, Delivered, delivered
-from endpoints.conftest import Connect, crash, only_connection
+from endpoints.conftest import Connect, counts, crash, only_connection
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.endpoints import AMQPEndpoint, from_amqp
@@ -303,8 +303,7 @@ async def test_channel_that_has_delivered_for_years_closes_at_once(
     assert tags == [10**15, 10**15 + 1, 10**15 + 2]
     await client.say(1, BasicReject(tags[1], requeue=False), BasicAck(tags[0], multiple=True))
     await client.close_channel()
-    statistics = await broker.queue("q").statistics()
-    assert (statistics.ready, statistics.unsettled) == (1, 0)
+    assert await counts(broker, "q") == (1, 0)
     await trio.testing.wait_all_tasks_blocked()
 
 
@@ -340,8 +339,7 @@ async def test_unsettled_messages_come_again_to_their_own_consumer_under_new_tag
     await other.silence()
     await client.say(1, BasicAck(7), BasicAck(8), BasicAck(6))
     await client.declare("q")
-    statistics = await broker.queue("q").statistics()
-    assert (statistics.ready, statistics.unsettled) == (0, 0)
+    assert await counts(broker, "q") == (0, 0)
 
 
 async def test_messages_that_came_again_can_come_again(client: Client, broker: Broker) -> None:
@@ -373,8 +371,7 @@ async def test_messages_without_a_consumer_go_back_to_their_queue_at_recover(cli
     await recover(client)
     await client.silence()
     for name, count in (("q", 2), ("got", 1)):
-        statistics = await broker.queue(name).statistics()
-        assert (statistics.ready, statistics.unsettled) == (count, 0)
+        assert await counts(broker, name) == (count, 0)
         assert (await client.get(name, no_ack=True)).redelivered
 
 
@@ -422,7 +419,7 @@ async def test_messages_of_another_wire_come_again_too(client: Client, broker: B
     assert [(one.body, one.properties) for one in again] == [(one.body, one.properties) for one in out]
 
 
-async def test_messages_that_are_settled_before_they_come_again_do_not_come(client: Client, broker: Broker) -> None:
+async def test_messages_that_are_settled_before_they_come_again_do_not_come(client: Client) -> None:
     out = await consuming(client, 2)
     await client.say(1, BasicRecover(requeue=False), BasicAck(out[0].tag))  # in one turn: nothing is encoded yet
     await client.read(BasicRecoverOk)
@@ -437,16 +434,14 @@ async def test_consumer_that_is_cancelled_before_it_gets_them_again_does_not(cli
     await client.read(BasicRecoverOk)
     await client.read(BasicCancelOk)
     await client.silence()
-    statistics = await broker.queue("q").statistics()
-    assert (statistics.ready, statistics.unsettled) == (2, 0)
+    assert await counts(broker, "q") == (2, 0)
 
 
 async def test_channel_that_closes_before_they_come_again_puts_them_back(client: Client, broker: Broker) -> None:
     await consuming(client, 2)
     client.engine.send_method(1, BasicRecoverAsync(requeue=False))
     await client.close_channel()
-    statistics = await broker.queue("q").statistics()
-    assert (statistics.ready, statistics.unsettled) == (2, 0)
+    assert await counts(broker, "q") == (2, 0)
 
 
 async def test_queue_that_crashes_before_they_come_again_has_them(client: Client, broker: Broker) -> None:
@@ -457,12 +452,11 @@ async def test_queue_that_crashes_before_they_come_again_has_them(client: Client
     await client.read(BasicCancel)
     await client.call(1, ChannelFlow(active=True))
     await client.silence()
-    statistics = await broker.queue("q").statistics()
-    assert (statistics.ready, statistics.unsettled) == (2, 0)
+    assert await counts(broker, "q") == (2, 0)
 
 
 async def test_long_redelivery_is_written_in_pieces_with_the_loop_free_between(
-    client: Client, endpoint: AMQPEndpoint, broker: Broker
+    client: Client, endpoint: AMQPEndpoint
 ) -> None:
     await client.declare("q")
     for number in range(500):
@@ -493,8 +487,7 @@ async def test_messages_on_their_way_when_the_client_pauses_stay_in_their_queue_
     await client.say(1, ChannelFlow(active=False))
     await client.read(ChannelFlowOk)
     await client.silence()
-    statistics = await broker.queue("q").statistics()
-    assert (statistics.ready, statistics.unsettled) == (1, 0)
+    assert await counts(broker, "q") == (1, 0)
     await client.call(1, ChannelFlow(active=True))
     assert [(one.body, one.redelivered, one.tag) for one in await client.deliveries(1)] == [(b"x", False, 1)]
 
@@ -510,8 +503,7 @@ async def test_settling_goes_on_while_the_client_pauses_and_windows_keep_their_c
     await client.call(1, ChannelFlow(active=False))
     await client.say(1, BasicAck(out[0].tag))
     await client.silence()
-    statistics = await broker.queue("q").statistics()
-    assert (statistics.ready, statistics.unsettled) == (2, 1)
+    assert await counts(broker, "q") == (2, 1)
     await client.call(1, ChannelFlow(active=True))
     assert [one.body for one in await client.deliveries(1)] == [b"3"]
     await client.silence()

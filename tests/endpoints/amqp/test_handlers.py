@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from endpoints.client import Client
-from endpoints.conftest import Connect
+from endpoints.conftest import Connect, counts
 from triomq.app import Broker
 from triomq.core import DeclareSink, SinkKind, SinkOptions
 from triomq.endpoints.amqp.handlers import HANDLERS
@@ -257,12 +257,13 @@ async def test_binding_with_neither_queue_nor_key_is_of_the_last_declared_queue_
     await client.call(1, QueueBind("", "amq.direct", ""))
     client.publish(1, "amq.direct", "q", b"by its name")
     client.publish(1, "amq.direct", "", b"by no key")
-    assert (await client.declare("q")).message_count == 1
+    assert (await client.get("q", no_ack=True)).body == b"by its name"
     await client.call(1, QueueUnbind("", "amq.direct", ""))
     await client.call(1, QueueBind("q", "amq.direct", ""))  # a queue by its name keeps the empty key
     client.publish(1, "amq.direct", "q", b"not any more")
     client.publish(1, "amq.direct", "", b"by no key")
-    assert (await client.declare("q")).message_count == 2
+    assert (await client.get("q", no_ack=True)).body == b"by no key"
+    assert (await client.declare("q")).message_count == 0
 
 
 async def test_passive_declare_lets_a_queue_live_on(client: Client, broker: Broker) -> None:
@@ -389,8 +390,7 @@ async def test_rejected_message_is_dropped_or_comes_again_marked(client: Client,
     assert (again.body, again.redelivered, again.tag) == (b"\1", True, 4)
     await client.say(1, BasicNack(0, multiple=True, requeue=False))
     await client.declare("q")
-    statistics = await broker.queue("q").statistics()
-    assert (statistics.ready, statistics.unsettled) == (0, 0)
+    assert await counts(broker, "q") == (0, 0)
 
 
 async def test_nack_of_many_puts_them_back_in_their_order(client: Client) -> None:

@@ -33,7 +33,7 @@ async def ready(broker: Broker, name: str) -> int:
     return (await broker.queue(name).statistics()).ready
 
 
-async def test_immediate_message_reaches_a_consumer_that_has_room(client: Client, broker: Broker) -> None:
+async def test_immediate_message_reaches_a_consumer_that_has_room(client: Client) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q"))
     await client.send(1, "", "q", b"1", b"2", immediate=True)
@@ -47,7 +47,7 @@ async def test_immediate_message_that_no_consumer_takes_now_comes_back(client: C
     assert await ready(broker, "q") == 0
 
 
-async def test_full_window_is_no_consumer(client: Client, broker: Broker) -> None:
+async def test_full_window_is_no_consumer(client: Client) -> None:
     await client.declare("q")
     await client.call(1, BasicQos(prefetch_count=1))
     await client.call(1, BasicConsume("q"))

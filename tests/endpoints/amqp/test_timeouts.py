@@ -4,9 +4,10 @@ import pytest
 import trio
 
 from endpoints.client import Client
-from endpoints.conftest import Connect, endpoint_of, open_client
+from endpoints.conftest import endpoint_of, open_client
 from triomq.app import Broker, open_broker
 from triomq.endpoints import AMQP
+from triomq.protocols import Table
 from triomq.protocols.amqp import (
     BasicAck,
     BasicConsume,
@@ -35,6 +36,14 @@ async def late(client: Client, channel: int, after: float, *, limit: float, grai
     assert after - 1 <= trio.current_time() - began
 
 
+async def hold(client: Client, arguments: Table | None = None, *, no_ack: bool = False) -> None:
+    """Let a client consume from a queue, and have one message of it."""
+    await client.declare("q", arguments=arguments or {})
+    await client.call(1, BasicConsume("q", no_ack=no_ack))
+    await client.send(1, "", "q", b"1")
+    await client.deliveries(1)
+
+
 async def next_event(client: Client) -> object:
     """Wait for an event for as long as it takes."""
     while not client.events:
@@ -43,7 +52,7 @@ async def next_event(client: Client) -> object:
     return client.events.popleft()
 
 
-async def test_client_that_settles_nothing_for_half_an_hour_loses_its_channel(client: Client, broker: Broker) -> None:
+async def test_client_that_settles_nothing_for_half_an_hour_loses_its_channel(client: Client) -> None:
     await client.declare("q")
     await client.open_channel(2)
     await client.call(2, BasicConsume("q"))
@@ -54,14 +63,14 @@ async def test_client_that_settles_nothing_for_half_an_hour_loses_its_channel(cl
     assert (await client.get("q", no_ack=True)).redelivered
 
 
-async def test_get_has_its_time_too(client: Client, broker: Broker) -> None:
+async def test_get_has_its_time_too(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"1")
     await client.get("q")
     await late(client, 1, HALF_AN_HOUR, limit=HALF_AN_HOUR)
 
 
-async def test_client_that_settles_in_time_goes_on(client: Client, broker: Broker) -> None:
+async def test_client_that_settles_in_time_goes_on(client: Client) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q"))
     previous = 0
@@ -75,16 +84,13 @@ async def test_client_that_settles_in_time_goes_on(client: Client, broker: Broke
     await client.declare("q")
 
 
-async def test_without_acknowledgements_there_is_no_limit(client: Client, broker: Broker) -> None:
-    await client.declare("q")
-    await client.call(1, BasicConsume("q", no_ack=True))
-    await client.send(1, "", "q", b"1")
-    await client.deliveries(1)
+async def test_without_acknowledgements_there_is_no_limit(client: Client) -> None:
+    await hold(client, no_ack=True)
     await trio.sleep(3 * HALF_AN_HOUR)
     await client.declare("q")
 
 
-async def test_time_counts_from_the_delivery_and_not_from_the_consume(client: Client, broker: Broker) -> None:
+async def test_time_counts_from_the_delivery_and_not_from_the_consume(client: Client) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q"))
     await trio.sleep(5 * HALF_AN_HOUR)
@@ -93,11 +99,8 @@ async def test_time_counts_from_the_delivery_and_not_from_the_consume(client: Cl
     await late(client, 1, HALF_AN_HOUR, limit=HALF_AN_HOUR)
 
 
-async def test_the_oldest_delivery_counts_whatever_is_settled_after_it(client: Client, broker: Broker) -> None:
-    await client.declare("q")
-    await client.call(1, BasicConsume("q"))
-    await client.send(1, "", "q", b"stuck")
-    await client.deliveries(1)
+async def test_the_oldest_delivery_counts_whatever_is_settled_after_it(client: Client) -> None:
+    await hold(client)
     for _ in range(10):
         await trio.sleep(HALF_AN_HOUR / 11)
         await client.send(1, "", "q", b"x")
@@ -120,15 +123,12 @@ async def test_delivery_whose_ack_is_rolled_back_is_as_old_as_it_is(client: Clie
 
 
 @pytest.mark.parametrize(("own", "limit"), [(20_000, 20.0), (4_000_000, 4000.0)])
-async def test_queue_may_have_a_limit_of_its_own(client: Client, broker: Broker, own: int, limit: float) -> None:
-    await client.declare("q", arguments={"x-consumer-timeout": own})
-    await client.call(1, BasicConsume("q"))
-    await client.send(1, "", "q", b"1")
-    await client.deliveries(1)
+async def test_queue_may_have_a_limit_of_its_own(client: Client, own: int, limit: float) -> None:
+    await hold(client, {"x-consumer-timeout": own})
     await late(client, 1, limit, limit=limit)
 
 
-async def test_each_queue_of_a_channel_has_its_own_limit(client: Client, broker: Broker) -> None:
+async def test_each_queue_of_a_channel_has_its_own_limit(client: Client) -> None:
     await client.declare("slow", arguments={"x-consumer-timeout": 4_000_000})
     await client.declare("quick", arguments={"x-consumer-timeout": 60_000})
     for name in ("slow", "quick"):
@@ -141,11 +141,8 @@ async def test_each_queue_of_a_channel_has_its_own_limit(client: Client, broker:
     await late(client, 1, 60, limit=60)
 
 
-async def test_no_limit_can_be_asked_for(connect: Connect, client: Client, broker: Broker) -> None:
-    await client.declare("q", arguments={"x-consumer-timeout": 0})
-    await client.call(1, BasicConsume("q"))
-    await client.send(1, "", "q", b"1")
-    await client.deliveries(1)
+async def test_no_limit_can_be_asked_for(client: Client, broker: Broker) -> None:
+    await hold(client, {"x-consumer-timeout": 0})
     await trio.sleep(5 * HALF_AN_HOUR)
     await client.declare("q", arguments={"x-consumer-timeout": 0})
 
@@ -154,10 +151,7 @@ async def test_no_limit_can_be_asked_for(connect: Connect, client: Client, broke
 async def test_the_limit_is_configured(virtual_time: None, seconds: float) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0, consumer_timeout=seconds)) as broker:
         client = await open_client(endpoint_of(broker))
-        await client.declare("q")
-        await client.call(1, BasicConsume("q"))
-        await client.send(1, "", "q", b"1")
-        await client.deliveries(1)
+        await hold(client)
         if seconds:
             await late(client, 1, seconds, limit=seconds, grain=2)
         else:

@@ -67,7 +67,7 @@ async def test_messages_reach_their_queues_at_the_commit(tx: Client, broker: Bro
     assert await counts(broker, "q1", "q2") == [(2, 0), (1, 0)]
 
 
-async def test_rollback_leaves_no_trace(tx: Client, broker: Broker) -> None:
+async def test_rollback_leaves_no_trace(tx: Client) -> None:
     tx.publish(1, "", "q1", b"1")
     tx.publish(1, "", "missing", b"nobody wants it", mandatory=True)
     await rollback(tx)

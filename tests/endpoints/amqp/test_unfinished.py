@@ -98,9 +98,7 @@ async def test_connections_share_what_unfinished_messages_may_take(
     assert broker.context.unfinished.held == 0
 
 
-async def test_small_messages_go_on_beside_large_ones_that_wait(
-    client: Client, connect: Connect, broker: Broker
-) -> None:
+async def test_small_messages_go_on_beside_large_ones_that_wait(client: Client, connect: Connect) -> None:
     await client.declare("q")
     for _ in range(4):
         other = await connect()
@@ -111,7 +109,7 @@ async def test_small_messages_go_on_beside_large_ones_that_wait(
 
 
 async def test_connection_that_brings_nothing_while_others_wait_is_closed_after_ten_seconds(
-    client: Client, connect: Connect, broker: Broker
+    client: Client, connect: Connect
 ) -> None:
     await client.declare("q")
     silent, other = await connect(), await connect()
@@ -136,7 +134,7 @@ async def test_silent_one_alone_is_left_alone(client: Client) -> None:
     assert await count(client) == 1
 
 
-async def test_the_heart_of_a_client_that_waits_is_not_missed(connect: Connect, broker: Broker) -> None:
+async def test_the_heart_of_a_client_that_waits_is_not_missed(connect: Connect) -> None:
     first, second = await connect(), await connect(heartbeat=2)
     await first.declare("q")
     rest = await begin(first, 2 * MIB, 2 * MIB - 10)

@@ -30,9 +30,7 @@ async def slow(endpoint: AMQPEndpoint) -> Client:
     return client
 
 
-async def test_client_that_does_not_read_its_replies_is_not_read_either(
-    slow: Client, endpoint: AMQPEndpoint, broker: Broker
-) -> None:
+async def test_client_that_does_not_read_its_replies_is_not_read_either(slow: Client, endpoint: AMQPEndpoint) -> None:
     connection, body = only_connection(endpoint), b"x" * 60_000
     for _ in range(40):
         slow.publish(1, "", "nowhere", body, mandatory=True)

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from endpoints.client import Client
-from endpoints.conftest import LINGERING, Connect, crash
+from endpoints.conftest import LINGERING, crash
 from endpoints.direct import Direct, lease_feed, lease_sink, open_feed, open_sink
 from triomq.app import Broker
 from triomq.core import SinkKind
@@ -296,9 +296,7 @@ async def test_message_that_comes_in_drops_is_not_waited_for_for_ever(client: Cl
     assert await sink.refused() == (503, "503 INVALID a message was begun and not finished in time")
 
 
-async def test_direct_connection_is_listed_with_the_others(
-    client: Client, connect: Connect, endpoint: AMQPEndpoint
-) -> None:
+async def test_direct_connection_is_listed_with_the_others(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("mine", exclusive=True)
     await client.call(1, BasicConsume("mine"))
     await open_feed(endpoint, client, "mine")
