@@ -413,8 +413,10 @@ async def test_recover_brings_everything_again(client: Client) -> None:
         (b"\1", True),
         (b"\2", True),
     ]
-    await client.say(1, BasicRecoverAsync(requeue=True))
-    assert [one.tag for one in await client.deliveries(3)] == [7, 8, 9]
+    await client.open_channel(2)
+    await client.call(2, BasicConsume("q", consumer_tag="first", arguments={"x-priority": 1}))
+    await client.say(1, BasicRecoverAsync(requeue=True))  # to their queue, and so to whoever comes first there
+    assert [(one.consumer, one.tag) for one in await client.deliveries(3)] == [("first", 1), ("first", 2), ("first", 3)]
 
 
 # Flow, confirms, access
