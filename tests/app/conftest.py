@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from endpoints.conftest import crash, knock_out, queue_ref, virtual_time
-from triomq.app import Broker, QueueHandle, open_broker
+from triomq.app import Broker, Delivery, QueueHandle, open_broker
 
 __all__ = ["crash", "knock_out", "queue_ref", "virtual_time"]
 
@@ -26,6 +26,13 @@ async def fill(broker: Broker, *bodies: bytes) -> None:
     """Publish into the queue that all these tests use."""
     for body in bodies:
         await broker.publish("", "q", body)
+
+
+async def got(queue: QueueHandle) -> Delivery:
+    """Get the next message of a queue, which is there."""
+    delivery = await queue.get()
+    assert delivery is not None
+    return delivery
 
 
 async def bodies(queue: QueueHandle, count: int) -> list[tuple[bytes, bool]]:

@@ -10,10 +10,8 @@ import trio.testing
 from endpoints.client import Client
 from triomq import AMQP, Broker, Properties, QueueHandle, open_broker
 from triomq.core import Inequivalent, NoSuchQueue, NoSuchSink, QueueLocked
-from triomq.endpoints import from_amqp
 from triomq.errors import ConfigError, RestartLimitExceeded
-from triomq.protocols import BasicProperties, encode_properties
-from triomq.protocols.amqp import BasicConsume, BasicConsumeOk
+from triomq.protocols.amqp import BasicConsume
 
 # Opening and leaving
 
@@ -113,32 +111,11 @@ PROPERTIES = {
 }
 
 
-async def test_properties_are_the_same_for_clients_and_for_this_process() -> None:
-    async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
-        queue = await broker.declare_queue("q")
-        client = Client(await trio.open_tcp_stream(*broker.listening[0].address))
-        await client.connect()
-        await client.open_channel(1)
-        wire = BasicProperties(**PROPERTIES, delivery_mode=2, expiration="60000", timestamp=1715947200)
-        client.publish(1, "", "q", b"from the wire", properties=encode_properties(wire))
-        await client.flush()
-        async with queue.open_feed() as feed:
-            delivery = await anext(feed)
-            moment = datetime(2024, 5, 17, 12, tzinfo=UTC)
-            expected = Properties(**PROPERTIES, persistent=True, expiration=60.0, timestamp=moment)
-            assert (delivery.body, delivery.properties) == (b"from the wire", expected)
-            delivery.accept()
-        await broker.publish("", "q", b"from here", expected)
-        await client.call(1, BasicConsume("q"), BasicConsumeOk)
-        (delivered,) = await client.deliveries(1)
-        assert (delivered.body, from_amqp(delivered.properties)) == (b"from here", expected)
-        await client.leave()
-
-
 async def test_pika_and_this_process_share_queues_and_properties() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         requests, answers = await broker.declare_queue("requests"), await broker.declare_queue("answers")
-        expected = Properties(**{**PROPERTIES, "reply_to": "answers"})
+        moment = datetime(2024, 5, 17, 12, tzinfo=UTC)
+        expected = Properties(**{**PROPERTIES, "reply_to": "answers"}, expiration=60.0, timestamp=moment)
         async with trio.open_nursery() as nursery, requests.open_feed() as feed:
             nursery.start_soon(trio.to_thread.run_sync, _ask_with_pika, broker.listening[0].port)
             with await anext(feed) as delivery:
@@ -152,7 +129,8 @@ def _ask_with_pika(port: int) -> None:
     """Publish a request, and wait for the answer, which says the same of itself."""
     with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as connection:
         channel = connection.channel()
-        properties = pika.BasicProperties(**{**PROPERTIES, "reply_to": "answers"}, delivery_mode=2)
+        others = {"reply_to": "answers", "delivery_mode": 2, "expiration": "60000", "timestamp": 1715947200}
+        properties = pika.BasicProperties(**{**PROPERTIES, **others})
         channel.basic_publish("", "requests", b"ping", properties)
         for _, answer, body in channel.consume("answers", auto_ack=True, inactivity_timeout=20):
             assert body == b"pong"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from app.conftest import got
 from triomq import Broker, Properties, open_broker
 from triomq.app import Browsed
 from triomq.core import NotResident
@@ -41,8 +42,7 @@ async def test_messages_are_there_when_the_broker_is_opened_again(tmp_path: Path
         broker.publish_nowait("shop", "order.new", b"not awaited")
     async with opened(tmp_path, host) as broker:
         assert await bodies(broker) == [b"kept", b"not awaited"]
-        delivery = await broker.queue("q").get()
-        assert delivery is not None
+        delivery = await got(broker.queue("q"))
         assert (delivery.properties.message_id, delivery.properties.headers) == ("7", {"a": 1})
         delivery.accept()
         await broker.publish("shop", "order.old", b"new")
@@ -77,8 +77,7 @@ async def test_unsettled_messages_come_back_marked(tmp_path: Path) -> None:
         async with queue.open_feed() as feed:
             await anext(feed)
     async with opened(tmp_path) as broker:
-        delivery = await broker.queue("q").get()
-        assert delivery is not None
+        delivery = await got(broker.queue("q"))
         assert delivery.redelivered
 
 

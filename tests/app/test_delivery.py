@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.conftest import bodies, fill
+from app.conftest import bodies, fill, got
 from triomq.app import Broker, QueueHandle
 from triomq.core import Properties
 
@@ -22,8 +22,7 @@ async def test_delivery_has_the_properties_of_its_message(broker: Broker, queue:
     shop = await broker.declare_sink("shop", "topic")
     await shop.bind(queue, "#")
     await broker.publish("shop", "order.new", b"42", PROPERTIES)
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     assert (delivery.body, delivery.sink, delivery.key) == (b"42", "shop", "order.new")
     assert delivery.properties == PROPERTIES
     assert not delivery.redelivered
@@ -32,8 +31,7 @@ async def test_delivery_has_the_properties_of_its_message(broker: Broker, queue:
 
 async def test_block_that_ends_accepts(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     with delivery as same:
         assert same is delivery
         assert (await queue.statistics()).unsettled == 1
@@ -43,8 +41,7 @@ async def test_block_that_ends_accepts(broker: Broker, queue: QueueHandle) -> No
 
 async def test_delivery_is_settled_once(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     with delivery:
         delivery.requeue()
         delivery.accept()
@@ -55,8 +52,7 @@ async def test_delivery_is_settled_once(broker: Broker, queue: QueueHandle) -> N
 
 async def test_rejected_message_is_dropped(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     delivery.reject()
     assert await queue.get() is None
     assert (await queue.statistics()).unsettled == 0
@@ -64,8 +60,7 @@ async def test_rejected_message_is_dropped(broker: Broker, queue: QueueHandle) -
 
 async def test_body_stays_after_settling_and_properties_do_not(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     with delivery:
         pass
     assert delivery.body == b"x"
@@ -75,8 +70,7 @@ async def test_body_stays_after_settling_and_properties_do_not(broker: Broker, q
 
 async def test_settling_after_the_queue_is_gone_does_nothing(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     await queue.delete()
     delivery.accept()
 
@@ -85,8 +79,7 @@ async def test_browsed_message_has_the_properties_of_its_message(broker: Broker,
     shop = await broker.declare_sink("shop", "topic")
     await shop.bind(queue, "#")
     await broker.publish("shop", "order.new", b"42", PROPERTIES)
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     delivery.requeue()
     (seen,) = await queue.browse()
     assert (seen.body, seen.sink, seen.key, seen.attempts) == (b"42", "shop", "order.new", 1)

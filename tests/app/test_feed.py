@@ -6,7 +6,7 @@ import trio.testing
 
 from app.conftest import bodies, crash, fill, knock_out, queue_ref
 from triomq.app import Broker, QueueHandle
-from triomq.core import InExclusiveUse, NoSuchQueue, QueueStopped
+from triomq.core import NoSuchQueue, QueueStopped
 
 
 async def test_feed_yields_messages_that_are_there_and_that_come(
@@ -81,27 +81,7 @@ async def test_error_in_the_block_comes_out_bare(broker: Broker, queue: QueueHan
     assert await bodies(queue, 1) == [(b"x", True)]
 
 
-async def test_feeds_share_a_queue(broker: Broker, queue: QueueHandle) -> None:
-    async with queue.open_feed(prefetch=1) as one, queue.open_feed(prefetch=1) as other:
-        await fill(broker, b"1", b"2")
-        found = {(await anext(one)).body, (await anext(other)).body}
-    assert found == {b"1", b"2"}
-
-
-async def test_exclusive_feed_is_the_only_one(queue: QueueHandle) -> None:
-    async with queue.open_feed():
-        with pytest.raises(InExclusiveUse):
-            async with queue.open_feed(exclusive=True):
-                raise AssertionError
-    async with queue.open_feed(exclusive=True):
-        with pytest.raises(InExclusiveUse):
-            async with queue.open_feed():
-                raise AssertionError
-    async with queue.open_feed():
-        pass
-
-
-async def test_feed_of_no_queue_is_refused(broker: Broker, queue: QueueHandle) -> None:
+async def test_feed_of_no_queue_is_refused(queue: QueueHandle) -> None:
     await queue.delete()
     with pytest.raises(NoSuchQueue):
         async with queue.open_feed():

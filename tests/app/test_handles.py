@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from app.conftest import bodies, crash, fill, knock_out
+from app.conftest import bodies, crash, fill, got, knock_out
 from triomq.app import Broker, QueueHandle
 from triomq.core import (
     Comparison,
@@ -28,8 +28,7 @@ async def test_handles_show_their_names(broker: Broker, queue: QueueHandle) -> N
 async def test_get_takes_one_message_or_none(broker: Broker, queue: QueueHandle) -> None:
     assert await queue.get() is None
     await fill(broker, b"1", b"2")
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     assert delivery.body == b"1"
     assert (await queue.statistics()).ready == 1
 
@@ -72,8 +71,7 @@ async def test_queue_that_is_gone_is_not_found_and_may_come_again(broker: Broker
 async def test_handle_outlives_the_crash_of_its_queue(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"1")
     crash(broker, "q")
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     assert delivery.body == b"1"
 
 
@@ -108,17 +106,6 @@ async def test_headers_sink_looks_at_headers(broker: Broker, queue: QueueHandle)
     with pytest.raises(PreconditionFailed, match="x-match"):
         await sink.bind(queue, arguments={"x-match": "sometimes"})
     await sink.unbind(queue, arguments={"x-match": "any", "n": 1, "m": 1})
-
-
-async def test_binding_needs_both_ends(broker: Broker, queue: QueueHandle) -> None:
-    sink = await broker.declare_sink("s")
-    await sink.delete()
-    await sink.delete()
-    with pytest.raises(NoSuchSink):
-        await sink.bind(queue)
-    await queue.delete()
-    with pytest.raises(NoSuchQueue):
-        await broker.sink("amq.fanout").bind(queue)
 
 
 async def test_sink_in_use_is_not_deleted_if_asked(broker: Broker, queue: QueueHandle) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 import trio
 
-from app.conftest import bodies, fill
+from app.conftest import bodies, fill, got
 from triomq import AMQP, Broker, Properties, QueueHandle, SinkHandle, Synchronise, open_broker
 from triomq.actors import InPlaceActor
 from triomq.app.portal import open_asyncio_broker, open_blocking_broker
@@ -269,8 +269,7 @@ async def test_error_in_a_thread_names_open_blocking_broker_and_nothing_is_broke
     broker: Broker, queue: QueueHandle
 ) -> None:
     await fill(broker, b"1")
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     for call in (partial(broker.publish_nowait, "", "q", b"x"), delivery.accept):
         with pytest.raises(
             RuntimeError, match=r"this is thread 'worker'.*open_blocking_broker.*BlockingBroker\(portal\)"

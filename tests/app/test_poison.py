@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from app.conftest import bodies, crash, fill
+from app.conftest import bodies, crash, fill, got
 from triomq import Broker, QueueHandle, open_broker
 from triomq.actors import InPlaceActor
 from triomq.app.portal import open_blocking_broker
@@ -57,8 +57,7 @@ async def test_failed_message_lets_others_pass_and_comes_back_to_its_place_marke
 
 async def test_cancelled_block_puts_back_at_once(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     with trio.CancelScope() as scope, delivery:
         scope.cancel()
         await trio.sleep_forever()
@@ -68,8 +67,7 @@ async def test_cancelled_block_puts_back_at_once(broker: Broker, queue: QueueHan
 
 async def test_group_with_a_cancellation_in_it_puts_back_at_once(broker: Broker, queue: QueueHandle) -> None:
     await fill(broker, b"x")
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     with pytest.raises(BaseExceptionGroup), delivery:
         raise BaseExceptionGroup("both", [ValueError(), KeyboardInterrupt()])
     assert (await queue.statistics()).ready == 1
@@ -82,8 +80,7 @@ async def test_fifth_failure_makes_it_a_dead_letter_if_there_is_a_sink(
     await fill(broker, b"x")
     for _ in range(5):
         await fail_once(queue)
-    letter = await letters.get()
-    assert letter is not None
+    letter = await got(letters)
     assert letter.body == b"x"
     headers = letter.properties.headers
     assert headers is not None

@@ -9,9 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-from app.conftest import bodies, crash, fill, knock_out, queue_ref
+from app.conftest import bodies, crash, fill, got, knock_out, queue_ref
 from triomq import Broker, Properties, QueueHandle, open_broker
-from triomq.core import NoSuchSink, SinkInternal
+from triomq.core import NoSuchSink
 from triomq.errors import LimitExceeded, Unroutable
 
 
@@ -30,12 +30,6 @@ async def test_publish_to_a_missing_sink_raises(broker: Broker) -> None:
         await broker.publish("nope", "", b"")
     with pytest.raises(NoSuchSink):
         broker.publish_nowait("nope", "", b"")
-
-
-async def test_internal_sink_takes_nothing(broker: Broker) -> None:
-    await broker.declare_sink("inner", internal=True)
-    with pytest.raises(SinkInternal):
-        await broker.publish("inner", "", b"")
 
 
 async def test_unroutable_message_is_an_error_only_if_mandatory(broker: Broker) -> None:
@@ -76,12 +70,6 @@ async def test_full_queue_refuses_and_says_what_to_do(broker: Broker) -> None:
         await broker.publish("", "q", b"2")
     with pytest.raises(LimitExceeded):
         broker.publish_nowait("", "q", b"3")
-
-
-async def test_oldest_give_way_in_a_queue_that_drops_its_head(broker: Broker) -> None:
-    queue = await broker.declare_queue("q", max_length=2)
-    await fill(broker, b"1", b"2", b"3")
-    assert await bodies(queue, 2) == [(b"2", False), (b"3", False)]
 
 
 async def test_publish_waits_for_a_queue_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
@@ -215,8 +203,7 @@ async def narrow(broker: Broker) -> QueueHandle:
 
 
 async def take(queue: QueueHandle) -> bytes:
-    delivery = await queue.get()
-    assert delivery is not None
+    delivery = await got(queue)
     with delivery:
         return delivery.body
 

@@ -64,11 +64,6 @@ async def test_serve_watches_the_memory_of_its_process(tmp_path: Path, monkeypat
         assert await serve(Config(endpoints=()), started=lambda broker: nursery.start_soon(see, broker)) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_first_signal_drains(number: int) -> None:
-    assert await serve(Config(endpoints=()), started=lambda broker: press(number)) == 0
-
-
 async def test_second_signal_cuts_and_says_which(nursery: trio.Nursery) -> None:
     address: list[tuple[str, int]] = []
 

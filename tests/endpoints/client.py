@@ -1,7 +1,7 @@
 """A client for tests: the client's half of our own engine at one end of a stream, driven by hand."""
 
 from collections import deque
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import trio
 
@@ -11,6 +11,7 @@ from triomq.protocols.amqp import (
     AckRun,
     AMQPEngine,
     BasicAck,
+    BasicGet,
     BasicPublish,
     ChannelClosed,
     ChannelCloseOk,
@@ -98,6 +99,11 @@ class Client:
         for body in bodies:
             self.engine.send_content(channel, method, properties, body)
 
+    async def send(self, channel: int, exchange: str, key: str, *bodies: bytes, **options: Any) -> None:
+        """Publish messages, in one piece with what is prepared."""
+        self.publish(channel, exchange, key, *bodies, **options)
+        await self.flush()
+
     # Reading
 
     async def next(self) -> Event:
@@ -134,10 +140,17 @@ class Client:
         assert event.channel == channel
         return event.method
 
-    async def call(self, channel: int, method: Method, reply: type[M]) -> M:
-        """Send a method and wait for its reply."""
+    async def call(self, channel: int, method: Method, reply: type[M] = Method) -> M:  # type: ignore[assignment]
+        """Send a method and wait for its reply, which is its own ok unless another one is given."""
         await self.say(channel, method)
-        return await self.read(reply, channel)
+        answer = await self.read(reply, channel)
+        assert reply is not Method or type(answer).__name__ == f"{type(method).__name__}Ok", answer
+        return answer
+
+    async def get(self, queue: str, *, no_ack: bool = False) -> Delivered:
+        """Get the next message of a queue, which is there, on channel 1."""
+        await self.say(1, BasicGet(queue, no_ack=no_ack))
+        return await self.got()
 
     async def deliveries(self, count: int) -> list[Delivered]:
         """Wait for so many deliveries."""
@@ -180,6 +193,12 @@ class Client:
         """Open a channel."""
         await self.say(number, ChannelOpen())
         assert (await self.expect(ChannelOpened)).channel == number
+
+    async def close_channel(self, number: int = 1) -> None:
+        """Close a channel in order."""
+        self.engine.close_channel(number, 200, "enough")
+        await self.flush()
+        await self.expect(ChannelClosed)
 
     async def declare(self, name: str, channel: int = 1, **options: object) -> QueueDeclareOk:
         """Declare a queue."""

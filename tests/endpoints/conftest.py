@@ -1,6 +1,7 @@
 """A broker in virtual time, its AMQP endpoint, and clients at the other ends of memory streams."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 import pytest
 import trio
@@ -56,22 +57,14 @@ def endpoint(broker: Broker) -> AMQPEndpoint:
 
 @pytest.fixture
 def connect(endpoint: AMQPEndpoint) -> Connect:
-    """Connect further clients, past their handshake."""
-
-    async def connect(**wishes: object) -> Client:
-        client = dial(endpoint, **wishes)
-        await client.connect()
-        return client
-
-    return connect
+    """Connect further clients, with channel 1 open."""
+    return partial(open_client, endpoint)
 
 
 @pytest.fixture
 async def client(connect: Connect) -> Client:
     """A client with channel 1 open."""
-    client = await connect()
-    await client.open_channel(1)
-    return client
+    return await connect()
 
 
 def endpoint_of(broker: Broker) -> AMQPEndpoint:
@@ -87,6 +80,14 @@ def dial(endpoint: AMQPEndpoint, **wishes: object) -> Client:
     return Client(ours, **wishes)
 
 
+async def open_client(endpoint: AMQPEndpoint, **wishes: object) -> Client:
+    """Connect a client, and open channel 1."""
+    client = dial(endpoint, **wishes)
+    await client.connect()
+    await client.open_channel()
+    return client
+
+
 def only_connection(endpoint: AMQPEndpoint) -> AMQPServerConnection:
     (ref,) = endpoint.children.values()
     assert isinstance(ref.actor, AMQPServerConnection)
@@ -95,6 +96,12 @@ def only_connection(endpoint: AMQPEndpoint) -> AMQPServerConnection:
 
 def queue_ref(broker: Broker, name: str) -> Ref:
     return broker.directory.queues[name].ref
+
+
+async def counts(broker: Broker, name: str) -> tuple[int, int]:
+    """Return how many messages of a queue are ready, and how many are with its consumers."""
+    found = await broker.queue(name).statistics()
+    return found.ready, found.unsettled
 
 
 def crash(broker: Broker, name: str) -> None:

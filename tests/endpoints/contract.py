@@ -26,18 +26,15 @@ from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,
     BasicConsume,
-    BasicConsumeOk,
     BasicNack,
     BasicPublish,
     ChannelClosed,
     Closed,
     ConfirmSelect,
-    ConfirmSelectOk,
     DeliverRun,
     EndOfStream,
     Event,
     QueueDeclare,
-    QueueDeclareOk,
     Received,
     plain,
 )
@@ -168,7 +165,7 @@ class AMQPPublishing(Publishing):
         self._sink = sink
         self.client = await self.principal()
         if self.answers:
-            await self.client.call(1, ConfirmSelect(), ConfirmSelectOk)
+            await self.client.call(1, ConfirmSelect())
         self._acked: set[int] = set()
         self._nacked: set[int] = set()
         self.nursery.start_soon(self._listen)
@@ -473,9 +470,9 @@ class AMQPConsuming(Consuming):
 
     async def open(self, queue: str = "q") -> None:
         self.client = await self.principal()
-        await self.client.call(1, QueueDeclare(queue), QueueDeclareOk)
+        await self.client.call(1, QueueDeclare(queue))
         try:
-            await self.client.call(1, BasicConsume(queue), BasicConsumeOk)
+            await self.client.call(1, BasicConsume(queue))
         except AssertionError:  # the channel was closed
             self.ended = True
             return
@@ -508,10 +505,10 @@ class DirectConsuming(Consuming):
 
     async def open(self, queue: str = "q") -> None:
         client = await self.principal()
-        await client.call(1, QueueDeclare(queue, exclusive=True), QueueDeclareOk)
+        await client.call(1, QueueDeclare(queue, exclusive=True))
         try:
             lease = await lease_feed(client, queue)
-            await client.call(1, BasicConsume(queue, no_ack=True), BasicConsumeOk)
+            await client.call(1, BasicConsume(queue, no_ack=True))
         except AssertionError:  # the channel was closed
             self.ended = True
             return

@@ -13,7 +13,6 @@ from triomq.protocols.amqp import (
     BasicAck,
     BasicGet,
     ConfirmSelect,
-    ConfirmSelectOk,
     Method,
     QueueDeclare,
     QueueDeclareOk,
@@ -38,7 +37,7 @@ class Home:
         await self.client.connect()
         await self.client.open_channel(1)
         await self.client.open_channel(_CONFIRMED)
-        await self.client.call(_CONFIRMED, ConfirmSelect(), ConfirmSelectOk)
+        await self.client.call(_CONFIRMED, ConfirmSelect())
 
     async def done(self, method: Method) -> Method:
         """Say something that is answered by its own ok, and give that."""
@@ -49,8 +48,7 @@ class Home:
 
     async def publish(self, key: str, *bodies: bytes, exchange: str = "", properties: bytes = PERSISTENT) -> None:
         """Publish, and wait until all is confirmed."""
-        self.client.publish(_CONFIRMED, exchange, key, *bodies, properties=properties)
-        await self.client.flush()
+        await self.client.send(_CONFIRMED, exchange, key, *bodies, properties=properties)
         self._published += len(bodies)
         while (await self.client.read(BasicAck, _CONFIRMED)).delivery_tag < self._published:
             pass

@@ -18,15 +18,11 @@ from triomq.endpoints.direct.flow import MARK, STALL, SinkFlow
 from triomq.protocols.amqp import (
     LOST_CAPABILITY,
     BasicConsume,
-    BasicConsumeOk,
     ChannelFlow,
-    ChannelFlowOk,
     DirectLost,
     QueueBind,
-    QueueBindOk,
     QueueDelete,
     QueuePurge,
-    QueuePurgeOk,
 )
 
 MEGABYTE = 1024 * 1024
@@ -191,9 +187,9 @@ def test_feed_that_ends_holds_no_sink() -> None:
 async def consuming(client: Client, endpoint: AMQPEndpoint, name: str) -> Direct:
     """A feed whose client reads only when the test does, of a queue that the fanout leads to."""
     await client.declare(name, exclusive=True)
-    await client.call(1, QueueBind(name, "amq.fanout", ""), QueueBindOk)
+    await client.call(1, QueueBind(name, "amq.fanout", ""))
     feed = await Direct(endpoint, await lease_feed(client, name), "feed", lockstep=True).ready()
-    await client.call(1, BasicConsume(name, name), BasicConsumeOk)
+    await client.call(1, BasicConsume(name, name))
     return feed
 
 
@@ -248,7 +244,6 @@ async def test_client_of_a_feed_that_was_left_behind_learns_how_many_messages_it
     connect: Connect, endpoint: AMQPEndpoint, broker: Broker, caplog: pytest.LogCaptureFixture, knows: bool
 ) -> None:
     client = await connect(client_properties={"capabilities": {LOST_CAPABILITY: knows}})
-    await client.open_channel()
     await consuming(client, endpoint, "q")
     broker.directory.queues["q"].set_ceiling(10 * MEGABYTE)
     sink = await open_sink(endpoint, client, "amq.fanout")
@@ -267,7 +262,7 @@ async def test_client_of_a_feed_that_was_left_behind_learns_how_many_messages_it
 
 async def test_sink_waits_for_no_feed_without_consumers(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
     await client.declare("q", exclusive=True)
-    await client.call(1, QueueBind("q", "amq.fanout", ""), QueueBindOk)
+    await client.call(1, QueueBind("q", "amq.fanout", ""))
     await Direct(endpoint, await lease_feed(client, "q"), "feed").ready()
     sink = await open_sink(endpoint, client, "amq.fanout")
     await flood(sink)
@@ -277,10 +272,9 @@ async def test_sink_waits_for_no_feed_without_consumers(client: Client, endpoint
 
 @pytest.mark.parametrize("how", ["feed ends", "purge", "delete", "other feed follows"])
 async def test_sink_goes_on_when_there_is_nothing_to_wait_for_any_more(
-    client: Client, connect: Connect, endpoint: AMQPEndpoint, broker: Broker, how: str
+    client: Client, connect: Connect, endpoint: AMQPEndpoint, how: str
 ) -> None:
     other = await connect()
-    await other.open_channel()
     quick = await consuming(other, endpoint, "quick")
     slow = await consuming(client, endpoint, "slow")
     sink = await open_sink(endpoint, client, "amq.fanout")
@@ -289,7 +283,7 @@ async def test_sink_goes_on_when_there_is_nothing_to_wait_for_any_more(
     if how == "feed ends":
         await slow.hang_up()
     elif how == "purge":
-        await client.call(1, QueuePurge("slow"), QueuePurgeOk)
+        await client.call(1, QueuePurge("slow"))
         await trio.sleep(0.6)
     elif how == "delete":
         await client.say(1, QueueDelete("slow"))
@@ -307,7 +301,7 @@ async def test_feed_that_channel_flow_holds_is_waited_for_as_long_as_one_that_re
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await consuming(client, endpoint, "q")
-    await client.call(1, ChannelFlow(active=False), ChannelFlowOk)
+    await client.call(1, ChannelFlow(active=False))
     sink = await open_sink(endpoint, client, "amq.fanout")
     await flood(sink)
     await trio.sleep(STALL - 1)

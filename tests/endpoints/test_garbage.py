@@ -26,30 +26,18 @@ from triomq.protocols import NO_PROPERTIES
 from triomq.protocols.amqp import (
     BasicAck,
     BasicConsume,
-    BasicConsumeOk,
-    BasicGet,
     BasicPublish,
     BasicQos,
-    BasicQosOk,
     ChannelClosed,
     ConfirmSelect,
-    ConfirmSelectOk,
     ExchangeBind,
-    ExchangeBindOk,
     ExchangeDeclare,
-    ExchangeDeclareOk,
     ExchangeDelete,
-    ExchangeDeleteOk,
     QueueBind,
-    QueueBindOk,
     QueueDelete,
-    QueueDeleteOk,
     QueueUnbind,
-    QueueUnbindOk,
     TxCommit,
-    TxCommitOk,
     TxSelect,
-    TxSelectOk,
 )
 
 Scene = Callable[[Broker], Awaitable[None]]
@@ -101,8 +89,7 @@ async def channels(broker: Broker) -> None:
 
 async def a_failed_channel(broker: Broker) -> None:
     client = await enter(broker)
-    client.publish(1, "none", "k", b"x")
-    await client.flush()
+    await client.send(1, "none", "k", b"x")
     await client.channel_closed()
     await client.leave()
 
@@ -110,7 +97,7 @@ async def a_failed_channel(broker: Broker) -> None:
 async def publishers(broker: Broker) -> None:
     client = await enter(broker, 1, 2)
     await client.declare("p", exclusive=True)
-    await client.call(2, ConfirmSelect(), ConfirmSelectOk)
+    await client.call(2, ConfirmSelect())
     for number in (1, 2):
         client.publish(number, "", "p", b"1", b"2")
         client.publish(number, "amq.fanout", "p", b"1", mandatory=True)
@@ -121,23 +108,21 @@ async def publishers(broker: Broker) -> None:
 async def a_transaction(broker: Broker) -> None:
     client = await enter(broker)
     await client.declare("t", exclusive=True)
-    await client.call(1, TxSelect(), TxSelectOk)
+    await client.call(1, TxSelect())
     client.publish(1, "", "t", b"1")
-    await client.call(1, TxCommit(), TxCommitOk)
-    client.publish(1, "", "t", b"2")
-    await client.flush()
+    await client.call(1, TxCommit())
+    await client.send(1, "", "t", b"2")
     await client.hang_up()
 
 
 async def consumers(broker: Broker) -> None:
     client = await enter(broker, 1, 2)
     await client.declare("c", exclusive=True)
-    await client.call(1, BasicQos(0, 2, False), BasicQosOk)
-    await client.call(1, BasicQos(0, 3, True), BasicQosOk)
-    await client.call(1, BasicConsume("c", consumer_tag="a"), BasicConsumeOk)
-    await client.call(2, BasicConsume("c", consumer_tag="b", no_ack=True), BasicConsumeOk)
-    client.publish(1, "", "c", *(b"%d" % number for number in range(9)))
-    await client.flush()
+    await client.call(1, BasicQos(0, 2, False))
+    await client.call(1, BasicQos(0, 3, True))
+    await client.call(1, BasicConsume("c", consumer_tag="a"))
+    await client.call(2, BasicConsume("c", consumer_tag="b", no_ack=True))
+    await client.send(1, "", "c", *(b"%d" % number for number in range(9)))
     await trio.testing.wait_all_tasks_blocked()
     await client.say(1, BasicAck(1))
     await client.hang_up()
@@ -147,8 +132,7 @@ async def a_get(broker: Broker) -> None:
     client = await enter(broker)
     await client.declare("g", exclusive=True)
     client.publish(1, "", "g", b"1")
-    await client.say(1, BasicGet("g"))
-    await client.got()
+    await client.get("g")
     await client.hang_up()
 
 
@@ -171,10 +155,9 @@ async def a_direct_sink(broker: Broker) -> None:
 async def a_direct_feed(broker: Broker) -> None:
     client = await enter(broker)
     await client.declare("d", exclusive=True)
-    await client.call(1, BasicConsume("d", no_ack=True), BasicConsumeOk)
+    await client.call(1, BasicConsume("d", no_ack=True))
     direct = await Direct(endpoint_of(broker), await lease_feed(client, "d"), "feed").ready()
-    client.publish(1, "", "d", b"1")
-    await client.flush()
+    await client.send(1, "", "d", b"1")
     assert await direct.bodies(1) == [b"1"]
     await direct.hang_up()
     await client.hang_up()
@@ -193,27 +176,27 @@ async def queues_of_a_client(broker: Broker) -> None:
     client = await enter(broker)
     await client.declare("e", exclusive=True)
     await client.declare("a", auto_delete=True)
-    await client.call(1, BasicConsume("a", consumer_tag="a"), BasicConsumeOk)
+    await client.call(1, BasicConsume("a", consumer_tag="a"))
     await client.declare("x", arguments={"x-message-ttl": 1000, "x-max-length": 5, "x-max-priority": 3})
     client.publish(1, "", "x", *[b"x"] * 9)
-    await client.call(1, QueueBind("x", "amq.topic", "a.*"), QueueBindOk)
-    await client.call(1, QueueBind("x", "amq.headers", "", arguments={"h": 1}), QueueBindOk)
-    await client.call(1, QueueBind("x", "amq.direct", "k"), QueueBindOk)
-    await client.call(1, QueueUnbind("x", "amq.direct", "k"), QueueUnbindOk)
-    await client.call(1, QueueDelete("x"), QueueDeleteOk)
+    await client.call(1, QueueBind("x", "amq.topic", "a.*"))
+    await client.call(1, QueueBind("x", "amq.headers", "", arguments={"h": 1}))
+    await client.call(1, QueueBind("x", "amq.direct", "k"))
+    await client.call(1, QueueUnbind("x", "amq.direct", "k"))
+    await client.call(1, QueueDelete("x"))
     await client.leave()
 
 
 async def sinks(broker: Broker) -> None:
     client = await enter(broker)
-    await client.call(1, ExchangeDeclare("s", "topic"), ExchangeDeclareOk)
-    await client.call(1, ExchangeDeclare("u", "headers", arguments={"alternate-exchange": "s"}), ExchangeDeclareOk)
-    await client.call(1, ExchangeBind("s", "u", "k"), ExchangeBindOk)
+    await client.call(1, ExchangeDeclare("s", "topic"))
+    await client.call(1, ExchangeDeclare("u", "headers", arguments={"alternate-exchange": "s"}))
+    await client.call(1, ExchangeBind("s", "u", "k"))
     await client.declare("s", exclusive=True)
-    await client.call(1, QueueBind("s", "s", "a.#"), QueueBindOk)
+    await client.call(1, QueueBind("s", "s", "a.#"))
     client.publish(1, "s", "a.b", b"1")
     for name in "s", "u":
-        await client.call(1, ExchangeDelete(name), ExchangeDeleteOk)
+        await client.call(1, ExchangeDelete(name))
     await client.leave()
 
 
@@ -222,8 +205,7 @@ async def dead_letters(broker: Broker) -> None:
     await client.declare("dead", exclusive=True)
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-message-ttl": 1000}
     await client.declare("late", exclusive=True, arguments=arguments)
-    client.publish(1, "", "late", b"1")
-    await client.flush()
+    await client.send(1, "", "late", b"1")
     await trio.sleep(2)
     await client.leave()
 
@@ -240,9 +222,8 @@ async def a_feed_in_this_process(broker: Broker) -> None:
 async def a_queue_with_unsettled_messages(broker: Broker) -> None:
     client = await enter(broker)
     await client.declare("u")
-    await client.call(1, BasicConsume("u"), BasicConsumeOk)
-    client.publish(1, "", "u", b"1", b"2")
-    await client.flush()
+    await client.call(1, BasicConsume("u"))
+    await client.send(1, "", "u", b"1", b"2")
     await client.deliveries(2)
     await broker.queue("u").delete()
     await client.leave()
@@ -343,7 +324,7 @@ async def test_collector_finds_nothing_of_sockets(secure: bool, tmp_path: Path) 
         await client.open_channel()
         await client.declare("q", exclusive=True)
         client.publish(1, "", "q", bytes(100_000))
-        await client.call(1, BasicConsume("q"), BasicConsumeOk)
+        await client.call(1, BasicConsume("q"))
         await client.flush()
         assert len((await client.deliveries(1))[0].body) == 100_000
         await client.leave()
@@ -405,10 +386,9 @@ async def test_deleted_queue_gives_its_memory_back_soon(broker: Broker) -> None:
 async def test_deleted_queue_leaves_its_messages_with_no_consumer(client: Client, broker: Broker) -> None:
     """They cannot be settled any more, whatever their consumer does, and are in no account."""
     await client.declare("q")
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     with collector_off():
-        client.publish(1, "", "q", *(bytes(1000) for _ in range(5_000)))
-        await client.flush()
+        await client.send(1, "", "q", *(bytes(1000) for _ in range(5_000)))
         tracemalloc.start()
         await client.deliveries(5_000)
         client.events.clear()

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from endpoints.client import Client
-from endpoints.conftest import Connect, dial
+from endpoints.conftest import Connect, dial, open_client
 from triomq.app import Broker
 from triomq.endpoints import AMQP, AMQPEndpoint
 from triomq.protocols.amqp import (
@@ -16,12 +16,9 @@ from triomq.protocols.amqp import (
     PROTOCOL_HEADER,
     BasicAck,
     BasicConsume,
-    BasicConsumeOk,
     BasicPublish,
     BasicQos,
-    BasicQosOk,
     ConfirmSelect,
-    ConfirmSelectOk,
     ConnectionClose,
     ConnectionOpen,
     ConnectionStart,
@@ -37,21 +34,18 @@ from triomq.protocols.amqp.events import AckRun, DeliverRun, Received
 async def bystander(connect: Connect) -> AsyncIterator[Client]:
     """A client with one message unacknowledged and one that waits; afterwards it gets that, and goes on."""
     client = await connect()
-    await client.open_channel(1)
     await client.declare("bystander", exclusive=True)
-    await client.call(1, BasicQos(0, 1), BasicQosOk)
-    await client.call(1, BasicConsume("bystander"), BasicConsumeOk)
-    client.publish(1, "", "bystander", b"before", b"kept")
-    await client.flush()
+    await client.call(1, BasicQos(0, 1))
+    await client.call(1, BasicConsume("bystander"))
+    await client.send(1, "", "bystander", b"before", b"kept")
     (before,) = await client.deliveries(1)
     yield client
     await client.say(1, BasicAck(before.tag))
     (kept,) = await client.deliveries(1)
     assert (kept.body, kept.redelivered) == (b"kept", False)
     await client.say(1, BasicAck(kept.tag))
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
-    client.publish(1, "", "bystander", b"after")
-    await client.flush()
+    await client.call(1, ConfirmSelect())
+    await client.send(1, "", "bystander", b"after")
     assert {type(await client.next()) for _ in range(2)} <= {AckRun, Received, DeliverRun}
 
 
@@ -148,14 +142,11 @@ async def limited(broker: Broker, virtual_time: None) -> AMQPEndpoint:
 
 
 async def test_body_beyond_the_limit_closes_its_channel_and_no_other(limited: AMQPEndpoint) -> None:
-    client = dial(limited)
-    await client.connect()
-    await client.open_channel(1)
+    client = await open_client(limited)
     await client.open_channel(2)
     await client.declare("q", channel=2)
     client.publish(1, "", "q", b"x" * 100, b"x" * 101, b"never")
-    client.publish(2, "", "q", b"y")
-    await client.flush()
+    await client.send(2, "", "q", b"y")
     text = "CONTENT_TOO_LARGE - message size 101 is larger than configured max size 100"
     assert await client.channel_closed(1) == (311, text)
     assert (await client.declare("q", channel=2, passive=True)).message_count == 2
@@ -172,7 +163,7 @@ async def deaf(endpoint: AMQPEndpoint, broker: Broker, *, heartbeat: int = 0) ->
     client = Client(ours, heartbeat=heartbeat)
     await client.connect()
     await client.open_channel(1)
-    await client.call(1, BasicConsume("wanted"), BasicConsumeOk)
+    await client.call(1, BasicConsume("wanted"))
     for body in b"1", b"2":
         await broker.publish("", "wanted", body)
     return client
@@ -194,8 +185,7 @@ async def test_client_that_does_not_read_is_given_up_and_what_it_held_goes_back(
         assert (statistics.ready, statistics.unsettled, statistics.feeds) == (2, 0, 0)
         nursery.cancel_scope.cancel()
     other = await connect()
-    await other.open_channel(1)
-    await other.call(1, BasicConsume("wanted"), BasicConsumeOk)
+    await other.call(1, BasicConsume("wanted"))
     assert [delivery.body for delivery in await other.deliveries(2)] == [b"1", b"2"]
 
 

@@ -165,21 +165,10 @@ def spoil_with_garbage(data: Path) -> None:
     (data / "store.db").write_bytes(b"no database at all" * 1000)
 
 
-def spoil_with_a_later_version(data: Path) -> None:
-    with broker(data) as (process, _):
-        end(process)
-    with closing(sqlite3.connect(data / "store.db")) as connection:
-        connection.execute("PRAGMA user_version = 99")
-
-
 def spoil_with_another_database(data: Path) -> None:
     data.mkdir()
     with closing(sqlite3.connect(data / "store.db")) as connection:
         connection.execute("CREATE TABLE mine (a)")
-
-
-def spoil_with_a_file(data: Path) -> None:
-    data.touch()
 
 
 def spoil_by_taking_rights(data: Path) -> None:
@@ -196,9 +185,7 @@ as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywher
             spoil_with_garbage,
             "{data}/store.db is damaged (file is not a database, SQLITE_NOTADB). ",
         ),
-        (spoil_with_a_later_version, "{data}/store.db has format 99, and this version of triomq knows formats up to "),
         (spoil_with_another_database, "{data}/store.db is a database, but not a store of triomq. Give the broker a "),
-        (spoil_with_a_file, "the configuration: data_dir: {data} is a file, not a directory; name another, or move "),
         pytest.param(spoil_by_taking_rights, "{data}/lock cannot be opened (Permission denied). Give", marks=as_root),
     ],
 )

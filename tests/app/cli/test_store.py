@@ -130,14 +130,6 @@ def test_backup_copies_the_store_of_a_killed_broker(tmp_path: Path) -> None:
         end(process)
 
 
-def test_older_copy_is_not_overwritten(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "copy").write_bytes(b"precious")
-    done = run("store", "backup", "--data", str(data), str(tmp_path / "copy"))
-    assert done.returncode == 1
-    assert "is there already; name a directory that is not" in done.stderr
-    assert (tmp_path / "copy").read_bytes() == b"precious"
-
-
 @pytest.mark.parametrize(("table", "what"), [("queue", "queue"), ("record", "sink|binding")])
 def test_record_that_means_nothing_is_one_line_and_is_found_by_check(data: Path, table: str, what: str) -> None:
     change(data, f"UPDATE {table} SET key = x'ff00' WHERE rowid = 1" if table == "queue" else _GARBLED)

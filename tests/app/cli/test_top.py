@@ -120,12 +120,6 @@ def test_screen_is_printed_once_where_there_is_no_terminal(command: Command) -> 
     assert done.stdout.count("triomq ") == 1
 
 
-def test_unreachable_broker_is_a_line_and_exit_code_1(command: Command) -> None:
-    done = command("top", "--url", "amqp+unix:///nowhere.sock")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith("triomq: no broker can be reached at /nowhere.sock")
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -4,20 +4,16 @@ import pytest
 import trio
 
 from endpoints.client import Client
-from endpoints.conftest import Connect, only_connection
+from endpoints.conftest import Connect, counts, only_connection
 from triomq.app import Broker
 from triomq.endpoints import AMQPEndpoint
 from triomq.protocols import BasicProperties, encode_properties
 from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,
-    BasicCancelOk,
     BasicConsume,
-    BasicConsumeOk,
-    BasicGet,
     BasicNack,
     ConfirmSelect,
-    ConfirmSelectOk,
     ConnectionBlocked,
     ConnectionUnblocked,
     EndOfStream,
@@ -25,7 +21,6 @@ from triomq.protocols.amqp import (
     QueueDeclareOk,
     Returned,
     TxSelect,
-    TxSelectOk,
 )
 
 FILLING = b"x" * 20_000
@@ -37,7 +32,6 @@ PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
 async def other(connect: Connect) -> Client:
     """Who consumes."""
     client = await connect()
-    await client.open_channel(1)
     return client
 
 
@@ -51,7 +45,7 @@ async def ring(client: Client, broker: Broker) -> None:
 
 async def drain(client: Client, count: int = 1) -> list[bytes]:
     """Consume what is there, and some that follows."""
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
     found = await client.deliveries(count)
     await client.say(1, BasicAck(found[-1].tag, multiple=True))
     return [one.body for one in found]
@@ -80,15 +74,13 @@ async def test_client_that_can_only_add_is_paused_and_gets_a_notice(
 async def test_connection_is_not_paused_before_it_publishes(client: Client, broker: Broker) -> None:
     await ring(client, broker)
     await client.declare("another")
-    await client.say(1, BasicGet("q", no_ack=True))
-    assert (await client.got()).body == FILLING
+    assert (await client.get("q", no_ack=True)).body == FILLING
 
 
 async def test_client_that_does_not_know_the_notice_does_not_get_it(
     connect: Connect, other: Client, broker: Broker
 ) -> None:
     client = await connect(client_properties={"capabilities": {}})
-    await client.open_channel(1)
     await ring(client, broker)
     client.publish(1, "", "q", b"1")
     await client.say(1, QueueDeclare("new"))
@@ -100,17 +92,15 @@ async def test_client_that_does_not_know_the_notice_does_not_get_it(
 async def test_client_that_consumes_is_refused_by_nack(client: Client, broker: Broker) -> None:
     await ring(client, broker)
     await client.declare("mine")
-    await client.call(1, BasicConsume("mine", consumer_tag="t"), BasicConsumeOk)
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
-    client.publish(1, "", "q", b"1", b"2")
-    await client.flush()
+    await client.call(1, BasicConsume("mine", consumer_tag="t"))
+    await client.call(1, ConfirmSelect())
+    await client.send(1, "", "q", b"1", b"2")
     assert [await client.read(BasicNack) for _ in range(2)] == [
         BasicNack(number, multiple=False, requeue=False) for number in (1, 2)
     ]
     # As soon as it has no consumer any more it is paused.
-    await client.call(1, BasicCancel("t"), BasicCancelOk)
-    client.publish(1, "", "q", b"3")
-    await client.flush()
+    await client.call(1, BasicCancel("t"))
+    await client.send(1, "", "q", b"3")
     await blocked(client)
     broker.set_memory_high_watermark(0)
     await client.read(ConnectionUnblocked, 0)
@@ -119,42 +109,32 @@ async def test_client_that_consumes_is_refused_by_nack(client: Client, broker: B
 
 async def test_client_that_has_something_to_settle_is_not_paused(client: Client, broker: Broker) -> None:
     await ring(client, broker)
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
-    await client.say(1, BasicGet("q"))
-    got = await client.got()
-    client.publish(1, "", "q", b"1")
-    await client.flush()
+    await client.call(1, ConfirmSelect())
+    got = await client.get("q")
+    await client.send(1, "", "q", b"1")
     assert await client.read(BasicNack) == BasicNack(1, multiple=False, requeue=False)
     await client.say(1, BasicAck(got.tag))
     await trio.sleep(1)
-    client.publish(1, "", "q", b"2")
-    await client.flush()
+    await client.send(1, "", "q", b"2")
     assert await client.read(BasicAck) == BasicAck(2)
 
 
 async def test_unroutable_message_is_returned_during_an_alarm_too(client: Client, broker: Broker) -> None:
     await ring(client, broker)
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     await client.deliveries(1)
-    client.publish(1, "", "nobody", b"1", mandatory=True)
-    await client.flush()
+    await client.send(1, "", "nobody", b"1", mandatory=True)
     assert (await client.expect(Returned)).method.reply_code == 312
 
 
 async def publish_and_ack(client: Client, broker: Broker) -> None:
     """Let a client that has a message out publish another one without confirms, and then ack."""
     await ring(client, broker)
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     (first,) = await client.deliveries(1)
     client.publish(1, "", "q", b"1", properties=PERSISTENT)
     await client.say(1, BasicAck(first.tag))
     await blocked(client)
-
-
-async def out(broker: Broker) -> tuple[int, int]:
-    """Messages of the queue that are ready, and that are with a consumer."""
-    found = await broker.queue("q").statistics()
-    return found.ready, found.unsettled
 
 
 async def test_publish_without_confirms_pauses_a_consumer_and_no_ack_overtakes_it(
@@ -162,12 +142,12 @@ async def test_publish_without_confirms_pauses_a_consumer_and_no_ack_overtakes_i
 ) -> None:
     await publish_and_ack(client, broker)
     await trio.sleep(29)
-    assert await out(broker) == (0, 1)
+    assert await counts(broker, "q") == (0, 1)
     broker.set_memory_high_watermark(0)
     await client.read(ConnectionUnblocked, 0)
     assert [one.body for one in await client.deliveries(1)] == [b"1"]
     await trio.sleep(30)
-    assert await out(broker) == (0, 1)
+    assert await counts(broker, "q") == (0, 1)
 
 
 async def test_publish_without_confirms_ends_a_consumer_after_a_while_and_gives_back_what_it_had(
@@ -183,7 +163,7 @@ async def test_publish_without_confirms_ends_a_consumer_after_a_while_and_gives_
     assert delivery is not None
     with delivery:
         assert (delivery.body, delivery.redelivered) == (FILLING, True)
-    assert await out(broker) == (0, 0)
+    assert await counts(broker, "q") == (0, 0)
 
 
 async def test_consumer_whose_queue_goes_while_it_is_paused_has_nothing_to_give_back_and_stays(
@@ -191,9 +171,8 @@ async def test_consumer_whose_queue_goes_while_it_is_paused_has_nothing_to_give_
 ) -> None:
     await ring(client, broker)
     await client.declare("mine")
-    await client.call(1, BasicConsume("mine", consumer_tag="t"), BasicConsumeOk)
-    client.publish(1, "", "q", b"1")
-    await client.flush()
+    await client.call(1, BasicConsume("mine", consumer_tag="t"))
+    await client.send(1, "", "q", b"1")
     await blocked(client)
     await broker.queue("mine").delete()
     assert (await client.read(BasicCancel)).consumer_tag == "t"
@@ -204,16 +183,15 @@ async def test_consumer_whose_queue_goes_while_it_is_paused_has_nothing_to_give_
 
 async def test_transaction_is_refused_as_a_whole(client: Client, broker: Broker) -> None:
     await client.declare("mine")
-    await client.call(1, TxSelect(), TxSelectOk)
+    await client.call(1, TxSelect())
     client.publish(1, "", "mine", b"before")
     await client.open_channel(2)
-    await client.call(2, BasicConsume("mine", consumer_tag="t"), BasicConsumeOk)
+    await client.call(2, BasicConsume("mine", consumer_tag="t"))
     broker.set_memory_high_watermark(0)
     await broker.declare_queue("q")
     await broker.publish("", "q", FILLING)
     broker.set_memory_high_watermark(MARK)
-    client.publish(1, "", "mine", b"during")
-    await client.flush()
+    await client.send(1, "", "mine", b"during")
     code, text = await client.channel_closed()
     assert (code, text) == (406, "PRECONDITION_FAILED - low on memory; the whole transaction was rolled back")
     await client.silence()
@@ -223,13 +201,12 @@ async def test_copies_and_headers_exchanges_are_refused_as_well(client: Client, 
     await ring(client, broker)
     sink = await broker.declare_sink("h", "headers")
     await sink.bind(broker.queue("q"), arguments={"a": 1})
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     await client.deliveries(1)
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    await client.call(1, ConfirmSelect())
     client.publish(1, "", "nobody", b"1", properties=encode_properties(BasicProperties(headers={"CC": ["q"]})))
     client.publish(1, "h", "", b"2", properties=encode_properties(BasicProperties(headers={"a": 1})))
-    client.publish(1, "h", "", b"3", properties=encode_properties(BasicProperties(headers={"b": 1})))
-    await client.flush()
+    await client.send(1, "h", "", b"3", properties=encode_properties(BasicProperties(headers={"b": 1})))
     assert sorted([(await client.read(BasicNack)).delivery_tag for _ in range(2)]) == [1, 2]
     assert await client.read(BasicAck) == BasicAck(3)
 
@@ -238,10 +215,8 @@ async def test_heartbeats_go_on_and_silence_is_not_held_against_a_paused_client(
     connect: Connect, other: Client, broker: Broker
 ) -> None:
     client = await connect(heartbeat=1)
-    await client.open_channel(1)
     await ring(client, broker)
-    client.publish(1, "", "q", b"1")
-    await client.flush()
+    await client.send(1, "", "q", b"1")
     await blocked(client)
     await trio.sleep(60)
     assert await drain(other) == [FILLING]
@@ -252,8 +227,7 @@ async def test_client_that_goes_while_it_is_paused_is_missed_afterwards(
     endpoint: AMQPEndpoint, client: Client, broker: Broker
 ) -> None:
     await ring(client, broker)
-    client.publish(1, "", "q", b"1")
-    await client.flush()
+    await client.send(1, "", "q", b"1")
     await blocked(client)
     await client.hang_up()
     await trio.sleep(10)
@@ -266,8 +240,7 @@ async def test_client_that_goes_while_it_is_paused_is_missed_afterwards(
 
 async def test_paused_client_gets_the_close(client: Client, broker: Broker) -> None:
     await ring(client, broker)
-    client.publish(1, "", "q", b"1")
-    await client.flush()
+    await client.send(1, "", "q", b"1")
     await blocked(client)
     began = trio.current_time()
     async with trio.open_nursery() as nursery:

@@ -10,7 +10,6 @@ from endpoints.conftest import LINGERING, Connect, crash, dial, knock_out, only_
 from triomq.app import Broker
 from triomq.endpoints import AMQPEndpoint
 from triomq.protocols.amqp import (
-    PROTOCOL_HEADER,
     AckRun,
     BasicAck,
     BasicCancel,
@@ -21,60 +20,19 @@ from triomq.protocols.amqp import (
     BasicNack,
     BasicQos,
     ChannelOpen,
-    Closed,
     ConfirmSelect,
-    ConfirmSelectOk,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
     EndOfStream,
     QueueDeclare,
     QueueDeclareOk,
     Returned,
-    ServerStarted,
 )
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 
 # Timers
-
-
-async def test_client_that_sends_nothing_has_five_seconds_and_gets_our_header(endpoint: AMQPEndpoint) -> None:
-    client, before = dial(endpoint), trio.current_time()
-    assert await client.stream.receive_some() == PROTOCOL_HEADER
-    assert await client.stream.receive_some() == b""
-    assert 5 <= trio.current_time() - before < 6
-
-
-async def test_handshake_has_ten_seconds_in_all(endpoint: AMQPEndpoint) -> None:
-    client, before = dial(endpoint, login=None), trio.current_time()
-    await client.flush()
-    await client.expect(ServerStarted)
-    await trio.sleep(4)
-    event = await client.next()
-    assert isinstance(event, Closed | EndOfStream), event
-    assert 10 <= trio.current_time() - before < 11
-
-
-async def test_heartbeats_come_while_nothing_else_does(endpoint: AMQPEndpoint) -> None:
-    client = dial(endpoint, heartbeat=4)
-    assert (await client.connect()).heartbeat == 4
-    before = trio.current_time()
-    assert await client.stream.receive_some() == HEARTBEAT
-    assert trio.current_time() - before < 4
-    await client.stream.send_all(HEARTBEAT)
-    assert await client.stream.receive_some() == HEARTBEAT
-
-
-async def test_client_that_is_silent_for_two_intervals_is_let_go(endpoint: AMQPEndpoint) -> None:
-    client = dial(endpoint, heartbeat=4)
-    await client.connect()
-    before = trio.current_time()
-    await client.expect(EndOfStream)
-    assert 8 <= trio.current_time() - before <= 10.5
-    await client.hang_up()
-    await trio.testing.wait_all_tasks_blocked()
-    assert not endpoint.children
 
 
 async def test_heartbeats_of_a_second_come_twice_in_it_and_their_peer_is_missed_as_soon(endpoint: AMQPEndpoint) -> None:
@@ -161,8 +119,7 @@ async def test_client_that_hangs_up_is_gone_at_once(client: Client, endpoint: AM
 
 
 async def test_client_that_ends_its_side_may_read_what_it_asked_for(client: Client, endpoint: AMQPEndpoint) -> None:
-    client.publish(1, "", "nobody", b"x" * 10_000, mandatory=True)
-    await client.flush()
+    await client.send(1, "", "nobody", b"x" * 10_000, mandatory=True)
     assert isinstance(client.stream, trio.StapledStream)
     await client.stream.send_eof()
     await client.expect(Returned)
@@ -237,8 +194,7 @@ async def test_declare_waits_for_a_queue_that_is_being_restarted_and_then_answer
     client: Client, broker: Broker
 ) -> None:
     await client.declare("q")
-    client.publish(1, "", "q", b"kept")
-    await client.flush()
+    await client.send(1, "", "q", b"kept")
     await client.declare("other")
     await knock_out(broker, "q")
     before = trio.current_time()
@@ -262,7 +218,6 @@ async def test_other_connections_go_on_while_one_waits_for_a_restart(
 ) -> None:
     await client.declare("q")
     other = await connect()
-    await other.open_channel()
     await knock_out(broker, "q")
     before = trio.current_time()
     await client.say(1, QueueDeclare("q"))
@@ -307,11 +262,10 @@ async def test_queue_that_is_given_up_while_a_declare_waits_is_refused(client: C
 async def test_confirms_wait_for_a_restart_and_later_ones_do_not(client: Client, broker: Broker) -> None:
     await client.declare("broken")
     await client.declare("whole")
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    await client.call(1, ConfirmSelect())
     await knock_out(broker, "broken")
     client.publish(1, "", "broken", b"1", b"2")
-    client.publish(1, "", "whole", b"3", b"4")
-    await client.flush()
+    await client.send(1, "", "whole", b"3", b"4")
     assert await client.expect(AckRun) == AckRun(1, [3, 4])
     assert await client.read(BasicAck) == BasicAck(2, multiple=True)
 
@@ -320,7 +274,7 @@ async def test_publishes_to_a_queue_that_is_given_up_are_refused(
     client: Client, broker: Broker, endpoint: AMQPEndpoint
 ) -> None:
     await client.declare("q")
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    await client.call(1, ConfirmSelect())
     for _ in range(4):
         await queue_ref(broker, "q").wait_running()
         crash(broker, "q")
@@ -332,25 +286,15 @@ async def test_publishes_to_a_queue_that_is_given_up_are_refused(
 
 async def test_consumer_learns_that_its_queue_crashed_and_may_consume_again(client: Client, broker: Broker) -> None:
     await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
-    client.publish(1, "", "q", b"x")
-    await client.flush()
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
+    await client.send(1, "", "q", b"x")
     (first,) = await client.deliveries(1)
     crash(broker, "q")
     assert await client.read(BasicCancel) == BasicCancel("t", no_wait=True)
     await client.say(1, BasicAck(first.tag))  # of an earlier incarnation: dropped, and no error
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
     (second,) = await client.deliveries(1)
     assert (second.body, second.redelivered) == (b"x", True)
-
-
-async def test_consumer_that_does_not_know_of_cancels_gets_no_cancel(connect: Connect, broker: Broker) -> None:
-    client = await connect(client_properties={})
-    await client.open_channel()
-    await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
-    await broker.queue("q").delete()
-    await client.silence()
 
 
 # The end
@@ -371,10 +315,3 @@ async def test_messages_published_before_a_close_stay_though_they_use_up_the_bud
         client.publish(1, "fan", str(number), b"x")
     await client.leave()
     assert (await broker.queue("q299").statistics()).ready == 20
-
-
-async def test_messages_published_before_a_close_in_the_same_chunk_stay(client: Client, broker: Broker) -> None:
-    await client.declare("q")
-    client.publish(1, "", "q", *[b"x"] * 50)
-    await client.leave()
-    assert (await broker.queue("q").statistics()).ready == 50

@@ -56,7 +56,6 @@ async def test_operation_is_answered(client: Client) -> None:
 
 async def test_answer_is_as_long_as_the_clients_frames_and_the_rest_follows(broker: Broker, connect: Connect) -> None:
     client = await connect(frame_max=4096)
-    await client.open_channel(1)
     for number in range(40):
         await broker.declare_queue(f"{number:03}" + "x" * 200)
     queues, pages = await ask_all(client, ListQueues())
@@ -67,7 +66,6 @@ async def test_answer_is_as_long_as_the_clients_frames_and_the_rest_follows(brok
 @pytest.mark.parametrize("size", [0, 1, 2000, 3000, 4095, 1_000_000])
 async def test_body_is_shown_as_far_as_it_fits_with_its_size(broker: Broker, connect: Connect, size: int) -> None:
     client = await connect(frame_max=4096)
-    await client.open_channel(1)
     await broker.declare_queue("q")
     for body in (b"x" * size, b"end"):
         await broker.publish("", "q", body, Properties(type="t"))
@@ -84,7 +82,6 @@ async def test_body_is_shown_as_far_as_it_fits_with_its_size(broker: Broker, con
 
 async def test_properties_that_do_not_fit_are_left_out(broker: Broker, connect: Connect) -> None:
     client = await connect(frame_max=4096)
-    await client.open_channel(1)
     await broker.declare_queue("q")
     await broker.publish("", "q", b"body", Properties(headers={"long": "x" * 5000}))
     ((message,), _) = await ask_all(client, BrowseQueue("q"))
@@ -127,7 +124,6 @@ async def test_refusal_closes_the_channel_alone(client: Client, why: str) -> Non
 
 async def test_exclusive_queue_of_another_is_not_opened(client: Client, connect: Connect) -> None:
     owner = await connect()
-    await owner.open_channel(1)
     await owner.declare("mine", exclusive=True)
     page = await ask(client, ListQueues())
     assert [(queue.name, queue.exclusive) for queue in page.items] == [("mine", True)]
@@ -137,7 +133,6 @@ async def test_exclusive_queue_of_another_is_not_opened(client: Client, connect:
 
 async def test_definitions_come_in_pages(broker: Broker, connect: Connect) -> None:
     client = await connect(frame_max=4096)
-    await client.open_channel(1)
     for number in range(40):
         await broker.declare_queue(f"{number:03}" + "x" * 200)
     parts, pages = await ask_all(client, ExportDefinitions())

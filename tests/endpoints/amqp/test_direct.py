@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from endpoints.client import Client
-from endpoints.conftest import Connect, dial, endpoint_of
+from endpoints.conftest import Connect, dial, endpoint_of, open_client
 from endpoints.direct import Direct, lease_feed, lease_sink, open_feed, open_sink
 from triomq.app import Broker, open_broker
 from triomq.core import SinkKind
@@ -15,13 +15,11 @@ from triomq.endpoints.direct import LARGEST_MESSAGE
 from triomq.protocols import dmp, encode_table
 from triomq.protocols.amqp import (
     BasicConsume,
-    BasicConsumeOk,
     ChannelOpen,
     Closed,
     DirectGet,
     DirectPut,
     ExchangeDeclare,
-    ExchangeDeclareOk,
 )
 
 
@@ -66,7 +64,6 @@ GET_REFUSED = {
 @pytest.mark.parametrize("name", GET_REFUSED)
 async def test_feed_that_is_not_ones_own_is_refused(client: Client, connect: Connect, name: str) -> None:
     other = await connect()
-    await other.open_channel()
     await other.declare("others", exclusive=True)
     await client.declare("shared")
     await client.say(1, DirectGet(name))
@@ -109,7 +106,7 @@ async def test_lease_of_a_feed_drops_nothing_of_what_the_queue_has(
         broker.publish_nowait("", "mine", body)
     feed = await open_feed(endpoint, client, "mine")
     assert broker.directory.queues["mine"].ceiling == PRIVATE_BYTES < sum(map(len, bodies))
-    await client.call(1, BasicConsume("mine"), BasicConsumeOk)
+    await client.call(1, BasicConsume("mine"))
     assert await feed.bodies(80) == bodies
     await client.declare("mine", exclusive=True)  # as before
 
@@ -121,9 +118,7 @@ async def test_the_largest_message_the_pulse_and_the_lease_are_as_configured(vir
     config = AMQP(host="127.0.0.1", port=0, direct_message_size=1000, direct_heartbeat=1.0, direct_lease=2.0)
     async with open_broker(config) as broker:
         endpoint = endpoint_of(broker)
-        client = dial(endpoint)
-        await client.connect()
-        await client.open_channel()
+        client = await open_client(endpoint)
         await client.declare("mine", exclusive=True)
         sink, feed = await open_sink(endpoint, client, ""), await open_feed(endpoint, client, "mine")
         before = feed.octets
@@ -191,7 +186,7 @@ async def test_exchange_that_is_declared_after_the_refusal_can_be_leased(client:
     await client.channel_closed()
     await client.say(1, ChannelOpen())
     await client.next()
-    await client.call(1, ExchangeDeclare("late"), ExchangeDeclareOk)
+    await client.call(1, ExchangeDeclare("late"))
     assert await lease_sink(client, "late")
     await trio.lowlevel.checkpoint()
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from endpoints.client import Delivered
-from endpoints.conftest import dial, endpoint_of
+from endpoints.conftest import endpoint_of, open_client
 from endpoints.restarts import PERSISTENT, TRANSIENT, Home, at_home, headers
 from triomq.app import open_broker
 from triomq.protocols import BasicProperties, Timestamp, Typed, encode_properties
@@ -94,11 +94,8 @@ async def test_body_of_any_size_is_there_again(tmp_path: Path, size: int) -> Non
         await declare(home)
         await home.publish("q", body, b"next")
     async with at_home(tmp_path) as home:
-        small = dial(endpoint_of(home.broker), frame_max=4096)
-        await small.connect()
-        await small.open_channel(1)
-        await small.say(1, BasicGet("q", no_ack=True))
-        assert (await small.got()).body == body
+        small = await open_client(endpoint_of(home.broker), frame_max=4096)
+        assert (await small.get("q", no_ack=True)).body == body
         await small.leave()
         assert await home.drain("q") == [b"next"]
 
@@ -340,8 +337,7 @@ async def test_commit_is_stored_whole_and_a_rollback_not_at_all(tmp_path: Path) 
         client.publish(1, "", "other", b"new", properties=PERSISTENT)
         await client.say(1, BasicAck(tag))
         await home.done(TxCommit())
-        client.publish(1, "", "q", b"never", properties=PERSISTENT)
-        await client.flush()
+        await client.send(1, "", "q", b"never", properties=PERSISTENT)
         await home.done(TxRollback())
     async with at_home(tmp_path) as home:
         assert await home.drain("q") == [b"new"]

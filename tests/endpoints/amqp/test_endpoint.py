@@ -2,30 +2,24 @@
 
 import logging
 import socket
-from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
-from endpoints.client import Client, delivered, plain
-from endpoints.conftest import LINGERING, Connect, dial, endpoint_of
-from triomq.actors import ChildSpec
+from endpoints.client import Client, delivered
+from endpoints.conftest import LINGERING, Connect, dial, endpoint_of, open_client
 from triomq.app import Broker, open_broker
 from triomq.core import Deliver
-from triomq.endpoints import AMQP, TLS, AMQPEndpoint, EndUsers, StopListening
+from triomq.endpoints import AMQP, TLS, AMQPEndpoint, StopListening
 from triomq.protocols.amqp import (
     BasicConsume,
-    BasicConsumeOk,
     Closed,
     DeliverRun,
     EndOfStream,
     ExchangeDeclare,
-    ExchangeDeclareOk,
     QueueBind,
-    QueueBindOk,
     QueueDeclare,
-    QueueDeclareOk,
 )
 
 
@@ -84,17 +78,14 @@ async def test_limits_hold_for_each_connection(virtual_time: None) -> None:
         connected = await client.connect()
         assert (connected.channel_max, connected.frame_max) == (2, 4096)
         await client.open_channel(1)
-        client.publish(1, "", "q", b"x" * 1001)
-        await client.flush()
+        await client.send(1, "", "q", b"x" * 1001)
         assert (await client.channel_closed())[0] == 311
 
 
 async def test_virtual_hosts_lead_to_domains(virtual_time: None) -> None:
     config = AMQP(host="127.0.0.1", port=0, virtual_hosts={"/shop": "default", "/nobody": "missing"})
     async with open_broker(config) as broker:
-        client = dial(endpoint_of(broker), virtual_host="/shop")
-        await client.connect()
-        await client.open_channel(1)
+        client = await open_client(endpoint_of(broker), virtual_host="/shop")
         await client.say(1, QueueDeclare("missing", passive=True))
         assert await client.channel_closed() == (404, "NOT_FOUND - no queue 'missing' in vhost '/shop'")
         for host in ("/", "/nobody"):
@@ -112,13 +103,12 @@ async def test_resources_of_one_name_in_two_virtual_hosts_are_two(virtual_time: 
         for number, client in enumerate(clients):
             await client.connect()
             await client.open_channel(1)
-            await client.call(1, ExchangeDeclare("e", ("fanout", "direct")[number]), ExchangeDeclareOk)
+            await client.call(1, ExchangeDeclare("e", ("fanout", "direct")[number]))
             await client.declare("q", exclusive=True)  # the other one's owner is another session
-            await client.call(1, QueueBind("q", "e", "k"), QueueBindOk)
-            client.publish(1, "e", "k", b"%d" % number)
-            await client.flush()
+            await client.call(1, QueueBind("q", "e", "k"))
+            await client.send(1, "e", "k", b"%d" % number)
         for number, client in enumerate(clients):
-            await client.call(1, BasicConsume("q", no_ack=True), BasicConsumeOk)
+            await client.call(1, BasicConsume("q", no_ack=True))
             assert [one.body for one in await client.deliveries(1)] == [b"%d" % number]
         await clients[0].leave()
         await trio.testing.wait_all_tasks_blocked()
@@ -141,11 +131,13 @@ async def test_connection_that_crashes_is_not_started_again(
     client: Client, connect: Connect, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = await connect()
+    await client.declare("mine", exclusive=True)
     endpoint.children["connection-1"].tell_nowait(Deliver(None, None))  # type: ignore[arg-type]
     await client.expect(EndOfStream)
     assert list(endpoint.children) == ["connection-2"]
+    assert "mine" not in endpoint.context.domains["default"].directory.queues
     assert "connection-1 crashed" in caplog.text
-    await other.open_channel(1)
+    await other.open_channel(2)
 
 
 async def test_hundred_connections_that_crash_do_not_end_the_endpoint(
@@ -203,7 +195,7 @@ async def test_unsettled_messages_are_back_before_the_close_is_answered(
 ) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x")
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     await client.deliveries(1)
     await endpoint.ref.tell(StopListening())
     await client.expect(Closed)
@@ -213,39 +205,6 @@ async def test_unsettled_messages_are_back_before_the_close_is_answered(
 
 
 # Over real sockets, in real time
-
-
-async def test_endpoint_listens_where_it_is_configured_and_no_longer_when_stopped() -> None:
-    async with open_broker() as broker:
-        listening = await broker.listen(AMQP(port=0))
-        port = listening.port
-        for host, _ in listening.addresses:
-            client = Client(await trio.open_tcp_stream(host, port))
-            await client.connect()
-            await client.open_channel(1)
-            assert await client.call(1, QueueDeclare("q"), QueueDeclareOk) == QueueDeclareOk("q", 0, 0)
-            await client.leave()
-        await listening.aclose()
-        with pytest.raises(OSError):
-            await trio.open_tcp_stream("127.0.0.1", port)
-
-
-async def test_endpoint_listens_on_a_unix_socket_and_removes_its_file(tmp_path: Path) -> None:
-    path = str(tmp_path / "amqp.sock")
-    async with open_broker() as broker:
-        config = AMQP(path=path)
-        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.context), name=config.name))
-        assert isinstance(ref.actor, AMQPEndpoint)
-        assert ref.actor.addresses == [path]
-        client = Client(await trio.open_unix_socket(path))
-        await client.connect()
-        await client.open_channel(1)
-        await client.declare("q")
-        await client.leave()
-        await ref.tell(StopListening())
-        await ref.actor.wait_empty()
-        await broker.endpoints.stop_child(ref)
-        assert not await trio.Path(path).exists()
 
 
 async def test_long_backlog_passes_through_a_socket_in_order() -> None:
@@ -276,17 +235,6 @@ async def test_client_that_is_gone_before_it_is_accepted_hurts_no_other() -> Non
         client = Client(await trio.open_tcp_stream(*address))
         await client.connect()
         await client.leave()
-
-
-async def test_clients_of_a_user_that_is_no_longer_known_are_closed_in_order(
-    broker: Broker, client: Client, connect: Connect, endpoint: AMQPEndpoint
-) -> None:
-    endpoint.ref.tell_nowait(EndUsers({"ada": "gone"}))
-    await client.open_channel(2)
-    broker.set_users({"ada": "secret"})
-    assert await client.closed() == (320, "CONNECTION_FORCED - user 'guest' was deleted")
-    other = await connect(login=plain("ada", "secret"))
-    await other.leave()
 
 
 def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, dict[str, object]]]:

@@ -8,16 +8,11 @@ from triomq.app import Broker
 from triomq.endpoints import AMQPEndpoint
 from triomq.protocols import encode_table
 from triomq.protocols.amqp import (
-    PROTOCOL_HEADER,
     BasicAck,
     BasicConsume,
-    BasicConsumeOk,
     BasicGet,
-    ChannelClosed,
     ConfirmSelect,
-    ConfirmSelectOk,
     EndOfStream,
-    ExchangeDeclare,
     Login,
     QueueDeclare,
     ServerStarted,
@@ -60,54 +55,13 @@ async def test_wrong_login_without_the_capability_gets_nothing_more(endpoint: AM
     await client.expect(EndOfStream)
 
 
-async def test_unknown_virtual_host_closes_with_530(endpoint: AMQPEndpoint) -> None:
-    client = dial(endpoint, virtual_host="/nope")
-    await client.flush()
-    await client.expect(ServerStarted)
-    assert await client.closed() == (530, "NOT_ALLOWED - vhost /nope not found")
-
-
-async def test_octets_of_another_protocol_are_answered_with_ours(endpoint: AMQPEndpoint) -> None:
-    client = dial(endpoint)
-    await client.stream.send_all(b"GET / HTTP/1.1\r\n\r\n")
-    assert await client.stream.receive_some() == PROTOCOL_HEADER
-    assert await client.stream.receive_some() == b""
-
-
 # Channels
-
-
-async def test_channel_number_is_free_again_after_close_ok(client: Client) -> None:
-    for _ in range(3):
-        client.engine.close_channel(1, 200, "done")
-        await client.flush()
-        assert not (await client.expect(ChannelClosed)).by_peer
-        await client.open_channel(1)
-
-
-async def test_channel_error_closes_that_channel_alone(client: Client) -> None:
-    await client.open_channel(2)
-    await client.say(1, QueueDeclare("missing", passive=True))
-    assert (await client.channel_closed(1))[0] == 404
-    await client.declare("there", channel=2)
-    await client.open_channel(1)
-
-
-async def test_methods_behind_an_error_on_their_channel_are_dropped(client: Client) -> None:
-    await client.declare("q")
-    client.engine.send_method(1, QueueDeclare("missing", passive=True))
-    client.publish(1, "", "q", b"lost")
-    client.engine.send_method(1, QueueDeclare("also missing", passive=True))
-    await client.flush()
-    assert (await client.channel_closed(1))[0] == 404
-    await client.open_channel(1)
-    assert (await client.declare("q")).message_count == 0
 
 
 async def test_acks_that_follow_an_error_on_their_channel_are_dropped_too(client: Client, broker: Broker) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x")
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     (delivery,) = await client.deliveries(1)
     await client.say(1, QueueDeclare("missing", passive=True), BasicAck(delivery.tag))
     assert (await client.channel_closed(1))[0] == 404
@@ -124,19 +78,12 @@ async def test_queue_that_crashes_over_a_request_costs_the_asking_client_its_con
     assert code == 541
     assert "queue.q crashed while it handled Get" in text
     other = await connect()
-    await other.open_channel()
     await other.declare("another")
-
-
-async def test_hard_error_closes_the_connection_and_names_the_method(client: Client) -> None:
-    await client.say(1, ExchangeDeclare("e", "nope"))
-    assert await client.closed() == (503, "COMMAND_INVALID - unknown exchange type 'nope'")
-    await client.expect(EndOfStream)
 
 
 async def test_publishes_and_confirms_before_an_error_are_answered_first(client: Client) -> None:
     await client.declare("q")
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    await client.call(1, ConfirmSelect())
     client.publish(1, "", "q", b"1", b"2")
     client.engine.send_method(1, QueueDeclare("missing", passive=True))
     await client.flush()

@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from endpoints.client import Client
-from endpoints.conftest import Connect
+from endpoints.conftest import Connect, counts
 from triomq.app import Broker
 from triomq.core import DeclareSink, SinkKind, SinkOptions
 from triomq.endpoints.amqp.handlers import HANDLERS
@@ -23,7 +23,6 @@ from triomq.protocols.amqp import (
     BasicGetEmpty,
     BasicNack,
     BasicQos,
-    BasicQosOk,
     BasicRecover,
     BasicRecoverAsync,
     BasicRecoverOk,
@@ -31,18 +30,12 @@ from triomq.protocols.amqp import (
     ChannelFlow,
     ChannelFlowOk,
     ConfirmSelect,
-    ConfirmSelectOk,
     ExchangeBind,
-    ExchangeBindOk,
     ExchangeDeclare,
-    ExchangeDeclareOk,
     ExchangeDelete,
-    ExchangeDeleteOk,
     ExchangeUnbind,
-    ExchangeUnbindOk,
     Method,
     QueueBind,
-    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
     QueueDelete,
@@ -50,7 +43,6 @@ from triomq.protocols.amqp import (
     QueuePurge,
     QueuePurgeOk,
     QueueUnbind,
-    QueueUnbindOk,
 )
 
 
@@ -69,33 +61,17 @@ async def refused(client: Client, method: Method) -> tuple[int, str]:
     return code, text.split(" - ", 1)[1]
 
 
-async def fatal(client: Client, method: Method) -> tuple[int, str]:
-    """Send what is refused with a close of the connection."""
-    await client.say(1, method)
-    code, text = await client.closed()
-    return code, text.split(" - ", 1)[1]
-
-
 # Exchanges
 
 
 async def test_exchange_is_declared_found_and_deleted(client: Client, broker: Broker) -> None:
-    await client.call(1, ExchangeDeclare("e", "topic", durable=True), ExchangeDeclareOk)
-    await client.call(1, ExchangeDeclare("e", "topic", durable=True), ExchangeDeclareOk)
-    await client.call(1, ExchangeDeclare("e", passive=True), ExchangeDeclareOk)
+    await client.call(1, ExchangeDeclare("e", "topic", durable=True))
+    await client.call(1, ExchangeDeclare("e", "topic", durable=True))
+    await client.call(1, ExchangeDeclare("e", passive=True))
     assert broker.sink("e").name == "e"
-    await client.call(1, ExchangeDelete("e"), ExchangeDeleteOk)
-    await client.call(1, ExchangeDelete("e"), ExchangeDeleteOk)
+    await client.call(1, ExchangeDelete("e"))
+    await client.call(1, ExchangeDelete("e"))
     assert await refused(client, ExchangeDeclare("e", passive=True)) == (404, "no exchange 'e' in vhost '/'")
-
-
-async def test_exchange_that_exists_keeps_its_type(client: Client) -> None:
-    await client.call(1, ExchangeDeclare("e", "fanout"), ExchangeDeclareOk)
-    code, text = await refused(client, ExchangeDeclare("e", "topic"))
-    assert (code, text) == (
-        406,
-        "inequivalent arg 'type' for exchange 'e' in vhost '/': received 'topic' but current is 'fanout'",
-    )
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -105,7 +81,7 @@ async def test_standard_exchange_is_found_however_long_it_is_to_live(
     client: Client, broker: Broker, name: str, durable: bool, auto_delete: bool
 ) -> None:
     kind = STANDARD_EXCHANGES[name].value
-    await client.call(1, ExchangeDeclare(name, kind, durable=durable, auto_delete=auto_delete), ExchangeDeclareOk)
+    await client.call(1, ExchangeDeclare(name, kind, durable=durable, auto_delete=auto_delete))
     options = broker.directory.sinks[name].options
     assert options.durable
     assert not options.auto_delete
@@ -129,82 +105,16 @@ async def test_properties_in_a_declare_of_a_standard_exchange_must_be_equal(
     assert text.startswith(f"inequivalent arg '{option}' for exchange '{method.exchange}' in vhost '/'")
 
 
-@pytest.mark.parametrize(
-    ("method", "code", "text"),
-    [
-        (ExchangeDeclare(""), 403, "operation not permitted on the default exchange"),
-        (ExchangeDeclare("amq.mine"), 403, "exchange name 'amq.mine' contains reserved prefix 'amq.*'"),
-        (ExchangeDelete(""), 403, "operation not permitted on the default exchange"),
-        (ExchangeDelete("amq.direct"), 403, "deletion of system exchange 'amq.direct' in vhost '/' not allowed"),
-        (ExchangeBind("amq.fanout", ""), 403, "operation not permitted on the default exchange"),
-        (ExchangeBind("", "amq.fanout"), 403, "operation not permitted on the default exchange"),
-        (ExchangeBind("amq.fanout", "missing"), 404, "no exchange 'missing' in vhost '/'"),
-        (ExchangeBind("missing", "amq.fanout"), 404, "no exchange 'missing' in vhost '/'"),
-        (ExchangeUnbind("amq.fanout", ""), 403, "operation not permitted on the default exchange"),
-        (QueueDeclare("amq.mine"), 403, "queue name 'amq.mine' contains reserved prefix 'amq.*'"),
-        (QueueDeclare("missing", passive=True), 404, "no queue 'missing' in vhost '/'"),
-        (QueueDeclare("", passive=True), 404, "no queue '' in vhost '/'"),
-        (QueueBind("missing", "amq.fanout"), 404, "no queue 'missing' in vhost '/'"),
-        (QueueBind("", "amq.fanout"), 404, "no previously declared queue"),
-        (QueuePurge("missing"), 404, "no queue 'missing' in vhost '/'"),
-        (QueuePurge(""), 404, "no previously declared queue"),
-        (QueueDelete(""), 404, "no previously declared queue"),
-        (QueueUnbind("", "amq.fanout"), 404, "no previously declared queue"),
-        (BasicConsume("missing"), 404, "no queue 'missing' in vhost '/'"),
-        (BasicGet("missing"), 404, "no queue 'missing' in vhost '/'"),
-        (BasicAck(42), 406, "unknown delivery tag 42"),
-        (BasicAck(42, multiple=True), 406, "unknown delivery tag 42"),
-        (BasicAck(0), 406, "unknown delivery tag 0"),
-        (BasicNack(9), 406, "unknown delivery tag 9"),
-        (BasicReject(9), 406, "unknown delivery tag 9"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Method) else None,
-)
-async def test_method_that_cannot_be_done_closes_the_channel(
-    client: Client, method: Method, code: int, text: str
-) -> None:
-    assert await refused(client, method) == (code, text)
-
-
-async def test_unknown_type_of_exchange_closes_the_connection(client: Client) -> None:
-    assert await fatal(client, ExchangeDeclare("e", "nope")) == (503, "unknown exchange type 'nope'")
-
-
-async def test_the_exchanges_that_are_always_there_may_be_declared_as_they_are(client: Client) -> None:
-    for kind in ("direct", "fanout", "topic", "headers"):
-        await client.call(1, ExchangeDeclare(f"amq.{kind}", kind, durable=True), ExchangeDeclareOk)
-
-
 async def test_exchanges_are_bound_to_exchanges_and_unbound(client: Client) -> None:
-    await client.call(1, ExchangeDeclare("from", "topic"), ExchangeDeclareOk)
-    await client.call(1, ExchangeDeclare("to", "fanout"), ExchangeDeclareOk)
+    await client.call(1, ExchangeDeclare("from", "topic"))
+    await client.call(1, ExchangeDeclare("to", "fanout"))
     await client.declare("q")
-    await client.call(1, QueueBind("q", "to"), QueueBindOk)
-    await client.call(1, ExchangeBind("to", "from", "a.#"), ExchangeBindOk)
+    await client.call(1, QueueBind("q", "to"))
+    await client.call(1, ExchangeBind("to", "from", "a.#"))
     client.publish(1, "from", "a.b", b"through")
-    await client.call(1, ExchangeUnbind("to", "from", "a.#"), ExchangeUnbindOk)
+    await client.call(1, ExchangeUnbind("to", "from", "a.#"))
     client.publish(1, "from", "a.b", b"nowhere")
     assert (await client.declare("q")).message_count == 1
-
-
-async def test_exchange_in_use_stays_if_asked(client: Client) -> None:
-    await client.call(1, ExchangeDeclare("e"), ExchangeDeclareOk)
-    await client.declare("q")
-    await client.call(1, QueueBind("q", "e", "k"), QueueBindOk)
-    code, text = await refused(client, ExchangeDelete("e", if_unused=True))
-    assert (code, text) == (406, "exchange 'e' in vhost '/' in use")
-    await client.call(1, QueueUnbind("q", "e", "k"), QueueUnbindOk)
-    await client.call(1, ExchangeDelete("e", if_unused=True), ExchangeDeleteOk)
-
-
-async def test_internal_exchange_takes_no_publish(client: Client) -> None:
-    await client.call(1, ExchangeDeclare("inner", "fanout", internal=True), ExchangeDeclareOk)
-    client.publish(1, "inner", "", b"x")
-    await client.flush()
-    assert await client.channel_closed() == (
-        403,
-        "ACCESS_REFUSED - cannot publish to internal exchange 'inner' in vhost '/'",
-    )
 
 
 # Queues
@@ -224,63 +134,20 @@ async def test_queue_is_declared_counted_purged_and_deleted(client: Client, brok
 async def test_the_empty_name_is_the_queue_declared_last(client: Client) -> None:
     name = (await client.declare("")).queue
     assert name.startswith("amq.gen-")
-    await client.call(1, QueueBind("", "amq.fanout"), QueueBindOk)
+    await client.call(1, QueueBind("", "amq.fanout"))
     client.publish(1, "amq.fanout", "", b"x")
     assert (await client.declare(name, passive=True)) == QueueDeclareOk(name, 1, 0)
-    await client.say(1, BasicGet(""))
-    assert (await client.got()).body == b"x"
-    await client.call(1, BasicConsume("", consumer_tag="t"), BasicConsumeOk)
-    await client.call(1, BasicCancel("t"), BasicCancelOk)
-    await client.call(1, QueueUnbind("", "amq.fanout"), QueueUnbindOk)
-    await client.call(1, QueuePurge(""), QueuePurgeOk)
-    await client.call(1, QueueDelete(""), QueueDeleteOk)
+    assert (await client.get("")).body == b"x"
+    await client.call(1, BasicConsume("", consumer_tag="t"))
+    await client.call(1, BasicCancel("t"))
+    await client.call(1, QueueUnbind("", "amq.fanout"))
+    await client.call(1, QueuePurge(""))
+    await client.call(1, QueueDelete(""))
 
 
 async def test_server_named_queue_may_be_declared_again_by_its_name(client: Client) -> None:
     name = (await client.declare("")).queue
     assert (await client.declare(name)).queue == name
-
-
-async def test_exclusive_queue_is_locked_for_others_and_for_another_kind_of_declare(
-    client: Client, connect: Connect
-) -> None:
-    await client.declare("mine", exclusive=True)
-    other = await connect()
-    await other.open_channel()
-    locked = (
-        405,
-        "cannot obtain exclusive access to locked queue 'mine' in vhost '/'. It could be originally declared on "
-        "another connection or the exclusive property value does not match that of the original declaration.",
-    )
-    for method in (
-        QueueDeclare("mine"),
-        QueueDeclare("mine", passive=True),
-        QueueBind("mine", "amq.fanout"),
-        QueuePurge("mine"),
-        QueueDelete("mine"),
-        BasicConsume("mine"),
-        BasicGet("mine"),
-    ):
-        assert await refused(other, method) == locked, method
-    assert await refused(client, QueueDeclare("mine")) == locked
-    await other.call(1, QueueUnbind("mine", "amq.fanout"), QueueUnbindOk)  # as with RabbitMQ: it is not bound
-    await client.call(1, QueueBind("mine", "amq.fanout"), QueueBindOk)
-    assert await refused(other, QueueUnbind("mine", "amq.fanout")) == locked
-
-
-async def test_passive_declare_means_no_queue_declared_last(client: Client) -> None:
-    await client.declare("")
-    assert await refused(client, QueueDeclare("", passive=True)) == (404, "no queue '' in vhost '/'")
-
-
-async def test_queue_in_use_or_not_empty_stays_if_asked(client: Client) -> None:
-    await client.declare("q")
-    client.publish(1, "", "q", b"x")
-    assert await refused(client, QueueDelete("q", if_empty=True)) == (406, "queue 'q' in vhost '/' not empty")
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
-    await client.deliveries(1)
-    await client.say(1, QueueDelete("q", if_unused=True))
-    assert await client.channel_closed() == (406, "PRECONDITION_FAILED - queue 'q' in vhost '/' in use")
 
 
 async def test_declares_that_differ_are_refused_by_the_first_difference(client: Client) -> None:
@@ -319,25 +186,14 @@ async def test_no_wait_means_no_reply(client: Client, broker: Broker) -> None:
     assert "q" not in broker.directory.queues
 
 
-async def test_auto_delete_queue_goes_with_its_last_consumer(client: Client, broker: Broker) -> None:
-    await client.declare("q", auto_delete=True)
-    for tag in ("a", "b"):
-        await client.call(1, BasicConsume("q", consumer_tag=tag), BasicConsumeOk)
-    await client.call(1, BasicCancel("a"), BasicCancelOk)
-    assert "q" in broker.directory.queues
-    await client.call(1, BasicCancel("b"), BasicCancelOk)
-    assert "q" not in broker.directory.queues
-
-
 # Consumers
 
 
 async def test_consumer_gets_what_is_there_and_what_comes(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"before")
-    await client.call(1, BasicConsume("q", consumer_tag="mine"), BasicConsumeOk)
-    client.publish(1, "", "q", b"after")
-    await client.flush()
+    await client.call(1, BasicConsume("q", consumer_tag="mine"))
+    await client.send(1, "", "q", b"after")
     first, second = await client.deliveries(2)
     assert (first.body, first.tag, first.consumer, first.exchange, first.key) == (b"before", 1, "mine", "", "q")
     assert (second.body, second.tag, second.redelivered) == (b"after", 2, False)
@@ -352,46 +208,21 @@ async def test_consumer_without_a_tag_is_given_one(client: Client) -> None:
     assert (await client.declare("q")).consumer_count == 0
 
 
-async def test_tag_that_is_in_use_closes_the_connection(client: Client) -> None:
-    await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
-    assert await fatal(client, BasicConsume("q", consumer_tag="t")) == (530, "attempt to reuse consumer tag 't'")
-
-
 async def test_the_same_tag_on_another_channel_is_another_consumer(client: Client) -> None:
     await client.declare("q")
     await client.open_channel(2)
     for channel in (1, 2):
-        await client.call(channel, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
-    client.publish(1, "", "q", b"1", b"2")
-    await client.flush()
+        await client.call(channel, BasicConsume("q", consumer_tag="t"))
+    await client.send(1, "", "q", b"1", b"2")
     assert {one.channel for one in await client.deliveries(2)} == {1, 2}
-
-
-async def test_exclusive_consumer_is_the_only_one(client: Client) -> None:
-    await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
-    await client.open_channel(2)
-    await client.say(2, BasicConsume("q", exclusive=True))
-    in_use = (403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
-    assert await client.channel_closed(2) == in_use
-    await client.call(1, BasicCancel("t"), BasicCancelOk)
-    await client.call(1, BasicConsume("q", exclusive=True), BasicConsumeOk)
-    await client.open_channel(2)
-    await client.say(2, BasicConsume("q"))
-    assert await client.channel_closed(2) == in_use
-
-
-async def test_cancel_of_an_unknown_tag_is_answered(client: Client) -> None:
-    assert (await client.call(1, BasicCancel("nobody"), BasicCancelOk)).consumer_tag == "nobody"
 
 
 async def test_messages_of_a_cancelled_consumer_stay_its_own(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x")
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
     (delivery,) = await client.deliveries(1)
-    await client.call(1, BasicCancel("t"), BasicCancelOk)
+    await client.call(1, BasicCancel("t"))
     client.publish(1, "", "q", b"y")
     assert (await client.declare("q")).message_count == 1
     await client.say(1, BasicAck(delivery.tag))
@@ -402,7 +233,7 @@ async def test_channel_that_deletes_a_queue_gets_its_answer_before_its_consumers
     await client.declare("q")
     await client.open_channel(2)
     for number, tag in ((1, "own"), (2, "other")):
-        await client.call(number, BasicConsume("q", consumer_tag=tag), BasicConsumeOk)
+        await client.call(number, BasicConsume("q", consumer_tag=tag))
     await client.say(1, QueueDelete("q"))
     assert (await client.read(BasicCancel, 2)).consumer_tag == "other"
     await client.read(QueueDeleteOk)
@@ -413,7 +244,7 @@ async def test_channel_that_deletes_a_queue_gets_its_answer_before_its_consumers
 async def test_delete_that_is_refused_holds_no_cancel_back(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await client.open_channel(2)
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
     await client.say(2, QueueDelete("q", if_unused=True))
     assert (await client.channel_closed(2))[0] == 406
     await broker.queue("q").delete()
@@ -423,15 +254,16 @@ async def test_delete_that_is_refused_holds_no_cancel_back(client: Client, broke
 async def test_binding_with_neither_queue_nor_key_is_of_the_last_declared_queue_for_both(client: Client) -> None:
     await client.declare("other")
     await client.declare("q")
-    await client.call(1, QueueBind("", "amq.direct", ""), QueueBindOk)
+    await client.call(1, QueueBind("", "amq.direct", ""))
     client.publish(1, "amq.direct", "q", b"by its name")
     client.publish(1, "amq.direct", "", b"by no key")
-    assert (await client.declare("q")).message_count == 1
-    await client.call(1, QueueUnbind("", "amq.direct", ""), QueueUnbindOk)
-    await client.call(1, QueueBind("q", "amq.direct", ""), QueueBindOk)  # a queue by its name keeps the empty key
+    assert (await client.get("q", no_ack=True)).body == b"by its name"
+    await client.call(1, QueueUnbind("", "amq.direct", ""))
+    await client.call(1, QueueBind("q", "amq.direct", ""))  # a queue by its name keeps the empty key
     client.publish(1, "amq.direct", "q", b"not any more")
     client.publish(1, "amq.direct", "", b"by no key")
-    assert (await client.declare("q")).message_count == 2
+    assert (await client.get("q", no_ack=True)).body == b"by no key"
+    assert (await client.declare("q")).message_count == 0
 
 
 async def test_passive_declare_lets_a_queue_live_on(client: Client, broker: Broker) -> None:
@@ -452,22 +284,12 @@ async def test_queue_may_be_declared_again_with_another_time_for_consumers(clien
 
 async def test_consumers_get_a_cancel_when_their_queue_is_deleted(client: Client, connect: Connect) -> None:
     await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
     other = await connect()
-    await other.open_channel()
-    await other.call(1, QueueDelete("q"), QueueDeleteOk)
+    await other.call(1, QueueDelete("q"))
     assert await client.read(BasicCancel) == BasicCancel("t", no_wait=True)
     await client.declare("q")
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
-
-
-async def test_priority_that_is_no_number_is_refused(client: Client) -> None:
-    await client.declare("q")
-    code, text = await refused(client, BasicConsume("q", arguments={"x-priority": "a"}))
-    assert (code, text) == (
-        406,
-        "invalid arg 'x-priority' for queue 'q' in vhost '/': \"expected integer, got longstr\"",
-    )
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
 
 
 # Get
@@ -476,8 +298,7 @@ async def test_priority_that_is_no_number_is_refused(client: Client) -> None:
 async def test_get_takes_one_message_and_tells_how_many_are_left(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"1", b"2")
-    await client.say(1, BasicGet("q"))
-    event = await client.got()
+    event = await client.get("q")
     assert (event.body, event.tag) == (b"1", 1)
     await client.say(1, BasicAck(1), BasicGet("q", no_ack=True))
     assert (await client.got()).tag == 2
@@ -491,11 +312,10 @@ async def test_get_takes_one_message_and_tells_how_many_are_left(client: Client)
 
 async def test_prefetch_holds_back_what_is_too_much_for_each_consumer(client: Client) -> None:
     await client.declare("q")
-    await client.call(1, BasicQos(prefetch_count=2), BasicQosOk)
+    await client.call(1, BasicQos(prefetch_count=2))
     for tag in ("a", "b"):
-        await client.call(1, BasicConsume("q", consumer_tag=tag), BasicConsumeOk)
-    client.publish(1, "", "q", *[b"x"] * 10)
-    await client.flush()
+        await client.call(1, BasicConsume("q", consumer_tag=tag))
+    await client.send(1, "", "q", *[b"x"] * 10)
     out = await client.deliveries(4)
     assert sorted(one.consumer for one in out) == ["a", "a", "b", "b"]
     await client.silence()
@@ -506,26 +326,24 @@ async def test_prefetch_holds_back_what_is_too_much_for_each_consumer(client: Cl
 async def test_prefetch_for_the_channel_is_shared_by_its_consumers(client: Client) -> None:
     for name in ("q1", "q2"):
         await client.declare(name)
-    await client.call(1, BasicQos(prefetch_count=3, global_=True), BasicQosOk)
+    await client.call(1, BasicQos(prefetch_count=3, global_=True))
     for name in ("q1", "q2"):
-        await client.call(1, BasicConsume(name, consumer_tag=name), BasicConsumeOk)
+        await client.call(1, BasicConsume(name, consumer_tag=name))
     client.publish(1, "", "q1", *[b"x"] * 3)
-    client.publish(1, "", "q2", *[b"y"] * 3)
-    await client.flush()
+    await client.send(1, "", "q2", *[b"y"] * 3)
     out = await client.deliveries(3)
     await client.silence()
     await client.say(1, BasicAck(out[0].tag))  # an ack on one queue starts the other
     assert (await client.deliveries(1))[0].consumer == "q2"
-    await client.call(1, BasicQos(prefetch_count=0, global_=True), BasicQosOk)
+    await client.call(1, BasicQos(prefetch_count=0, global_=True))
     await client.deliveries(2)
 
 
 async def test_prefetch_size_counts_octets_and_lets_one_message_through(client: Client) -> None:
     await client.declare("q")
-    await client.call(1, BasicQos(prefetch_size=1000), BasicQosOk)
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
-    client.publish(1, "", "q", b"x" * 5_000, b"y" * 300, b"z" * 300, b"w" * 900)
-    await client.flush()
+    await client.call(1, BasicQos(prefetch_size=1000))
+    await client.call(1, BasicConsume("q"))
+    await client.send(1, "", "q", b"x" * 5_000, b"y" * 300, b"z" * 300, b"w" * 900)
     (large,) = await client.deliveries(1)
     await client.silence()
     await client.say(1, BasicAck(large.tag))
@@ -538,10 +356,9 @@ async def test_prefetch_size_counts_octets_and_lets_one_message_through(client: 
 
 async def test_prefetch_does_not_hold_consumers_that_do_not_ack(client: Client) -> None:
     await client.declare("q")
-    await client.call(1, BasicQos(prefetch_count=1), BasicQosOk)
-    await client.call(1, BasicConsume("q", no_ack=True), BasicConsumeOk)
-    client.publish(1, "", "q", *[b"x"] * 10)
-    await client.flush()
+    await client.call(1, BasicQos(prefetch_count=1))
+    await client.call(1, BasicConsume("q", no_ack=True))
+    await client.send(1, "", "q", *[b"x"] * 10)
     await client.deliveries(10)
 
 
@@ -552,7 +369,7 @@ async def consume(client: Client, count: int) -> list[int]:
     """Let a consumer have so many messages, and give their tags."""
     await client.declare("q")
     client.publish(1, "", "q", *(bytes([number]) for number in range(count)))
-    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q", consumer_tag="t"))
     return [one.tag for one in await client.deliveries(count)]
 
 
@@ -566,12 +383,6 @@ async def test_ack_may_mean_all_up_to_a_tag_or_all(client: Client, broker: Broke
     assert (await broker.queue("q").statistics()).unsettled == 0
 
 
-async def test_tag_is_settled_once(client: Client) -> None:
-    tags = await consume(client, 2)
-    await client.say(1, BasicAck(tags[0]), BasicAck(tags[0]))
-    assert await client.channel_closed() == (406, f"PRECONDITION_FAILED - unknown delivery tag {tags[0]}")
-
-
 async def test_rejected_message_is_dropped_or_comes_again_marked(client: Client, broker: Broker) -> None:
     tags = await consume(client, 3)
     await client.say(1, BasicReject(tags[0], requeue=False), BasicReject(tags[1], requeue=True))
@@ -579,17 +390,15 @@ async def test_rejected_message_is_dropped_or_comes_again_marked(client: Client,
     assert (again.body, again.redelivered, again.tag) == (b"\1", True, 4)
     await client.say(1, BasicNack(0, multiple=True, requeue=False))
     await client.declare("q")
-    statistics = await broker.queue("q").statistics()
-    assert (statistics.ready, statistics.unsettled) == (0, 0)
+    assert await counts(broker, "q") == (0, 0)
 
 
 async def test_nack_of_many_puts_them_back_in_their_order(client: Client) -> None:
     tags = await consume(client, 5)
-    await client.call(1, BasicCancel("t"), BasicCancelOk)
+    await client.call(1, BasicCancel("t"))
     await client.say(1, BasicNack(tags[3], multiple=True, requeue=True), BasicAck(tags[4]))
     for number in range(4):
-        await client.say(1, BasicGet("q"))
-        got = await client.got()
+        got = await client.get("q")
         assert (got.body, got.redelivered) == (bytes([number]), True)
     await client.call(1, BasicGet("q"), BasicGetEmpty)
 
@@ -604,8 +413,10 @@ async def test_recover_brings_everything_again(client: Client) -> None:
         (b"\1", True),
         (b"\2", True),
     ]
-    await client.say(1, BasicRecoverAsync(requeue=True))
-    assert [one.tag for one in await client.deliveries(3)] == [7, 8, 9]
+    await client.open_channel(2)
+    await client.call(2, BasicConsume("q", consumer_tag="first", arguments={"x-priority": 1}))
+    await client.say(1, BasicRecoverAsync(requeue=True))  # to their queue, and so to whoever comes first there
+    assert [(one.consumer, one.tag) for one in await client.deliveries(3)] == [("first", 1), ("first", 2), ("first", 3)]
 
 
 # Flow, confirms, access
@@ -615,11 +426,10 @@ async def test_recover_brings_everything_again(client: Client) -> None:
 async def test_flow_off_holds_deliveries_and_flow_on_lets_them_go(client: Client, no_ack: bool) -> None:
     for name in ("q1", "q2"):
         await client.declare(name)
-        await client.call(1, BasicConsume(name, no_ack=no_ack), BasicConsumeOk)
+        await client.call(1, BasicConsume(name, no_ack=no_ack))
     assert await client.call(1, ChannelFlow(active=False), ChannelFlowOk) == ChannelFlowOk(active=False)
     client.publish(1, "", "q1", *[b"x"] * 5)
-    client.publish(1, "", "q2", *[b"y"] * 5)
-    await client.flush()
+    await client.send(1, "", "q2", *[b"y"] * 5)
     await client.silence()
     assert await client.call(1, ChannelFlow(active=True), ChannelFlowOk) == ChannelFlowOk(active=True)
     assert sorted(one.body for one in await client.deliveries(10)) == [b"x"] * 5 + [b"y"] * 5
@@ -627,36 +437,28 @@ async def test_flow_off_holds_deliveries_and_flow_on_lets_them_go(client: Client
 
 async def test_answer_to_nothing_does_no_harm(client: Client) -> None:
     await client.say(1, ChannelFlowOk(active=True), BasicCancelOk("t"))
-    await client.call(1, BasicQos(), BasicQosOk)
+    await client.call(1, BasicQos())
 
 
 async def test_flow_off_does_not_hold_gets_and_other_channels(client: Client) -> None:
     await client.declare("q")
-    await client.call(1, ChannelFlow(active=False), ChannelFlowOk)
+    await client.call(1, ChannelFlow(active=False))
     await client.open_channel(2)
-    await client.call(2, BasicConsume("q"), BasicConsumeOk)
-    client.publish(1, "", "q", b"1")
-    await client.flush()
+    await client.call(2, BasicConsume("q"))
+    await client.send(1, "", "q", b"1")
     await client.deliveries(1)
     await client.declare("r")
     client.publish(1, "", "r", b"2")
-    await client.say(1, BasicGet("r"))
-    assert (await client.got()).body == b"2"
-
-
-async def test_flow_on_without_a_flow_off_is_answered(client: Client) -> None:
-    assert (await client.call(1, ChannelFlow(active=True), ChannelFlowOk)).active
+    assert (await client.get("r")).body == b"2"
 
 
 async def test_confirms_may_be_asked_for_twice_and_count_on(client: Client) -> None:
     await client.declare("q")
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
-    client.publish(1, "", "q", b"1")
-    await client.flush()
+    await client.call(1, ConfirmSelect())
+    await client.send(1, "", "q", b"1")
     assert (await client.read(BasicAck)).delivery_tag == 1
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
-    client.publish(1, "", "q", b"2")
-    await client.flush()
+    await client.call(1, ConfirmSelect())
+    await client.send(1, "", "q", b"2")
     assert (await client.read(BasicAck)).delivery_tag == 2
 
 
@@ -667,9 +469,8 @@ async def test_access_is_granted_to_clients_that_still_ask(client: Client) -> No
 async def test_sinks_and_queues_of_handles_and_of_clients_are_the_same(client: Client, broker: Broker) -> None:
     shop = await broker.declare_sink("shop", "topic")
     await shop.bind(await broker.declare_queue("orders"), "order.*")
-    await client.call(1, ExchangeDeclare("shop", "topic", durable=True), ExchangeDeclareOk)
+    await client.call(1, ExchangeDeclare("shop", "topic", durable=True))
     await client.declare("orders", durable=True)
     client.publish(1, "shop", "order.new", b"x")
-    await client.say(1, BasicGet("orders"))
-    assert (await client.got()).exchange == "shop"
+    assert (await client.get("orders")).exchange == "shop"
     await trio.testing.wait_all_tasks_blocked()

@@ -13,7 +13,6 @@ from endpoints.restarts import PERSISTENT, TRANSIENT, Home, at_home
 from triomq.protocols.amqp import (
     BasicAck,
     BasicConsume,
-    BasicConsumeOk,
     ChannelClosed,
     ExchangeDeclare,
     ExchangeDeclareOk,
@@ -33,7 +32,6 @@ from triomq.protocols.amqp import (
     TxCommit,
     TxCommitOk,
     TxSelect,
-    TxSelectOk,
 )
 
 
@@ -42,10 +40,10 @@ async def opened(directory: Path) -> AsyncIterator[Home]:
     """Open a broker with a store in a process of its own, and something to change in it."""
     with trio.fail_after(30):
         async with at_home(directory, store_host="process") as home:
-            await home.client.call(1, QueueDeclare("q", durable=True), QueueDeclareOk)
-            await home.client.call(1, QueueDeclare("fleeting"), QueueDeclareOk)
-            await home.client.call(1, ExchangeDeclare("e", "direct", durable=True), ExchangeDeclareOk)
-            await home.client.call(1, QueueBind("q", "e", "k"), QueueBindOk)
+            await home.client.call(1, QueueDeclare("q", durable=True))
+            await home.client.call(1, QueueDeclare("fleeting"))
+            await home.client.call(1, ExchangeDeclare("e", "direct", durable=True))
+            await home.client.call(1, QueueBind("q", "e", "k"))
             await home.publish("q", b"kept")
             yield home
 
@@ -87,7 +85,7 @@ async def test_durable_declare_is_answered_when_it_is_on_disk(
 
 async def test_commit_is_answered_when_it_is_on_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as home:
-        await home.client.call(1, TxSelect(), TxSelectOk)
+        await home.client.call(1, TxSelect())
         home.client.publish(1, "", "q", b"1", b"2", properties=PERSISTENT)
         with frozen(home.broker):
             await home.client.say(1, TxCommit())
@@ -99,11 +97,10 @@ async def test_commit_is_answered_when_it_is_on_disk(tmp_path: Path) -> None:
 async def test_publish_is_confirmed_when_it_is_on_disk(tmp_path: Path, immediate: bool) -> None:
     async with opened(tmp_path) as home:
         if immediate:  # somebody has to be there
-            await home.client.call(1, BasicConsume("q", no_ack=False), BasicConsumeOk)
+            await home.client.call(1, BasicConsume("q", no_ack=False))
             await home.client.deliveries(1)
         with frozen(home.broker):
-            home.client.publish(9, "", "q", b"x", properties=PERSISTENT, immediate=immediate)
-            await home.client.flush()
+            await home.client.send(9, "", "q", b"x", properties=PERSISTENT, immediate=immediate)
             if immediate:
                 await home.client.deliveries(1)
             assert await hears_nothing(home)
@@ -126,8 +123,8 @@ async def test_transient_declare_waits_for_no_disk(tmp_path: Path, queue: str, p
     async with opened(tmp_path) as home:
         with frozen(home.broker):
             await home.publish(queue, b"x", properties=properties)
-            await home.client.call(1, QueueDeclare("fleeting"), QueueDeclareOk)
-            await home.client.call(1, QueueBind("fleeting", "e", "k"), QueueBindOk)
+            await home.client.call(1, QueueDeclare("fleeting"))
+            await home.client.call(1, QueueBind("fleeting", "e", "k"))
 
 
 async def test_answer_waits_for_its_own_records_and_not_for_those_of_others(tmp_path: Path) -> None:
@@ -142,7 +139,7 @@ async def test_answer_waits_for_its_own_records_and_not_for_those_of_others(tmp_
             others.start_soon(declare, f"other-{number}")
         with trio.fail_after(10):
             for number in range(50):
-                await home.client.call(1, QueueDeclare(f"new-{number}", durable=True), QueueDeclareOk)
+                await home.client.call(1, QueueDeclare(f"new-{number}", durable=True))
         others.cancel_scope.cancel()
 
 
@@ -153,7 +150,7 @@ async def test_answer_about_nothing_on_disk_does_not_wait_for_it(tmp_path: Path)
                 others.start_soon(home.broker.declare_queue, "other")
                 await trio.testing.wait_all_tasks_blocked(0.05)
                 assert (await home.get("q")).body == b"kept"
-                await home.client.call(1, QueueDeclare("fleeting"), QueueDeclareOk)
+                await home.client.call(1, QueueDeclare("fleeting"))
                 await home.client.say(1, QueueDeclare("other", durable=True))
                 assert await hears_nothing(home)
                 others.cancel_scope.cancel()

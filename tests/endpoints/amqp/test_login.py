@@ -17,7 +17,6 @@ from triomq.protocols.amqp import (
     ChallengeReceived,
     Connected,
     ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
     EndOfStream,
     Login,
     ServerStarted,
@@ -132,7 +131,7 @@ async def test_client_that_never_answers_has_ten_seconds_in_all(endpoint: AMQPEn
 
 async def test_new_secret_is_logged_and_changes_nothing(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "triomq.amqp"):
-        await client.call(0, ConnectionUpdateSecret(b"hunter2", "expired"), ConnectionUpdateSecretOk)
+        await client.call(0, ConnectionUpdateSecret(b"hunter2", "expired"))
     (renewed,) = [record for record in caplog.records if record.getMessage() == "secret renewed"]
     assert (renewed.fields["user"], renewed.fields["reason"]) == ("guest", "expired")
     assert "hunter2" not in str(renewed.__dict__)

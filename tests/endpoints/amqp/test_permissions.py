@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from endpoints.client import Client
-from endpoints.conftest import dial, endpoint_of
+from endpoints.conftest import dial, endpoint_of, open_client
 from triomq.app import Broker, User, open_broker
 from triomq.core import SinkKind
 from triomq.endpoints import AMQP
@@ -17,7 +17,6 @@ from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,
     BasicConsume,
-    BasicConsumeOk,
     BasicGet,
     BasicGetEmpty,
     BasicPublish,
@@ -25,29 +24,23 @@ from triomq.protocols.amqp import (
     ChannelCloseOk,
     ChannelOpen,
     ConfirmSelect,
-    ConfirmSelectOk,
     ControlRequest,
     ControlResponse,
     DirectGet,
     DirectPut,
     ExchangeBind,
     ExchangeDeclare,
-    ExchangeDeclareOk,
     ExchangeDelete,
     ExchangeUnbind,
     Method,
     QueueBind,
-    QueueBindOk,
     QueueDeclare,
-    QueueDeclareOk,
     QueueDelete,
     QueueDeleteOk,
     QueuePurge,
     QueueUnbind,
     TxCommit,
-    TxCommitOk,
     TxSelect,
-    TxSelectOk,
     plain,
 )
 from triomq.protocols.control import BrowseQueue, ListQueues, encode
@@ -76,9 +69,7 @@ async def broker(virtual_time: None) -> AsyncIterator[Broker]:
 
 
 async def enter(broker: Broker, name: str) -> Client:
-    client = dial(endpoint_of(broker), login=plain(name, name))
-    await client.connect()
-    await client.open_channel()
+    client = await open_client(endpoint_of(broker), login=plain(name, name))
     return client
 
 
@@ -174,9 +165,8 @@ async def test_without_rights_no_method_leads_anywhere(
 async def test_publish_that_is_refused_goes_nowhere(broker: Broker, tx: bool) -> None:
     client = await enter(broker, "part")
     if tx:
-        await client.call(1, TxSelect(), TxSelectOk)
-    client.publish(1, "", "q", b"body")
-    await client.flush()
+        await client.call(1, TxSelect())
+    await client.send(1, "", "q", b"body")
     assert await client.channel_closed() == refused("exchange", "amq.default", "part")
     assert (await broker.queue("q").statistics()).ready == 0
 
@@ -184,8 +174,7 @@ async def test_publish_that_is_refused_goes_nowhere(broker: Broker, tx: bool) ->
 async def test_route_that_is_known_is_no_way_around(broker: Broker) -> None:
     client = await enter(broker, "part")
     client.publish(1, "p.e", "k", b"a", b"b")
-    client.publish(1, "e", "k", b"c")
-    await client.flush()
+    await client.send(1, "e", "k", b"c")
     assert await client.channel_closed() == refused("exchange", "e", "part")
 
 
@@ -195,13 +184,12 @@ async def test_route_that_is_known_is_no_way_around(broker: Broker) -> None:
 async def test_rights_by_pattern_allow_what_they_fit(broker: Broker) -> None:
     client = await enter(broker, "part")
     await client.declare("p.new")
-    await client.call(1, ExchangeDeclare("p.sink"), ExchangeDeclareOk)
-    await client.call(1, QueueBind("p.new", "p.sink", "k"), QueueBindOk)
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
-    client.publish(1, "p.sink", "k", b"body")
-    await client.flush()
+    await client.call(1, ExchangeDeclare("p.sink"))
+    await client.call(1, QueueBind("p.new", "p.sink", "k"))
+    await client.call(1, ConfirmSelect())
+    await client.send(1, "p.sink", "k", b"body")
     await client.read(BasicAck)
-    await client.call(1, BasicConsume("p.new"), BasicConsumeOk)
+    await client.call(1, BasicConsume("p.new"))
     await client.deliveries(1)
     await client.say(1, QueueDelete("p.new"))
     await client.read(QueueDeleteOk)
@@ -210,8 +198,8 @@ async def test_rights_by_pattern_allow_what_they_fit(broker: Broker) -> None:
 
 async def test_to_look_whether_something_exists_needs_no_right(broker: Broker) -> None:
     client = await enter(broker, "null")
-    await client.call(1, ExchangeDeclare("e", passive=True), ExchangeDeclareOk)
-    await client.call(1, QueueDeclare("q", passive=True), QueueDeclareOk)
+    await client.call(1, ExchangeDeclare("e", passive=True))
+    await client.call(1, QueueDeclare("q", passive=True))
 
 
 async def test_queue_that_the_broker_names_is_named_before_it_is_asked_for(broker: Broker) -> None:
@@ -226,7 +214,7 @@ async def test_queue_that_the_broker_names_is_named_before_it_is_asked_for(broke
 
 async def test_direct_replies_need_no_right_but_to_publish(broker: Broker) -> None:
     client = await enter(broker, "null")
-    await client.call(1, BasicConsume("amq.rabbitmq.reply-to", no_ack=True), BasicConsumeOk)
+    await client.call(1, BasicConsume("amq.rabbitmq.reply-to", no_ack=True))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +264,7 @@ async def test_method_that_is_refused_to_all_is_refused_for_what_it_is(
 
 async def test_the_last_queue_is_meant_where_none_is_named(broker: Broker) -> None:
     client = await enter(broker, "null")
-    await client.call(1, QueueDeclare("q", passive=True), QueueDeclareOk)
+    await client.call(1, QueueDeclare("q", passive=True))
     await client.say(1, BasicGet(""))
     assert await client.channel_closed() == refused("queue", "q", "null")
     await client.open_channel()
@@ -287,10 +275,9 @@ async def test_the_last_queue_is_meant_where_none_is_named(broker: Broker) -> No
 async def test_reading_and_writing_are_apart(broker: Broker) -> None:
     reader, writer = await enter(broker, "reader"), await enter(broker, "writer")
     await reader.call(1, BasicGet("q"), BasicGetEmpty)
-    await writer.call(1, TxSelect(), TxSelectOk)
-    writer.publish(1, "", "q", b"body")
-    await writer.flush()
-    await writer.call(1, TxCommit(), TxCommitOk)
+    await writer.call(1, TxSelect())
+    await writer.send(1, "", "q", b"body")
+    await writer.call(1, TxCommit())
     assert (await broker.queue("q").statistics()).ready == 1
     await writer.say(1, BasicGet("q"))
     assert await writer.channel_closed() == refused("queue", "q", "writer")

@@ -10,13 +10,9 @@ from triomq.protocols import BasicProperties, encode_properties
 from triomq.protocols.amqp import (
     BasicAck,
     BasicConsume,
-    BasicConsumeOk,
     BasicQos,
-    BasicQosOk,
     ConfirmSelect,
-    ConfirmSelectOk,
     QueueBind,
-    QueueBindOk,
     Returned,
 )
 
@@ -30,52 +26,47 @@ async def fan_to(client: Client, *names: str) -> None:
     """Bind queues to amq.fanout."""
     for name in names:
         await client.declare(name)
-        await client.call(1, QueueBind(name, "amq.fanout"), QueueBindOk)
+        await client.call(1, QueueBind(name, "amq.fanout"))
 
 
 async def ready(broker: Broker, name: str) -> int:
     return (await broker.queue(name).statistics()).ready
 
 
-async def test_immediate_message_reaches_a_consumer_that_has_room(client: Client, broker: Broker) -> None:
+async def test_immediate_message_reaches_a_consumer_that_has_room(client: Client) -> None:
     await client.declare("q")
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
-    client.publish(1, "", "q", b"1", b"2", immediate=True)
-    await client.flush()
+    await client.call(1, BasicConsume("q"))
+    await client.send(1, "", "q", b"1", b"2", immediate=True)
     assert [one.body for one in await client.deliveries(2)] == [b"1", b"2"]
 
 
 async def test_immediate_message_that_no_consumer_takes_now_comes_back(client: Client, broker: Broker) -> None:
     await client.declare("q")
-    client.publish(1, "", "q", b"x", immediate=True)
-    await client.flush()
+    await client.send(1, "", "q", b"x", immediate=True)
     assert await returned(client) == (313, "NO_CONSUMERS", b"x")
     assert await ready(broker, "q") == 0
 
 
-async def test_full_window_is_no_consumer(client: Client, broker: Broker) -> None:
+async def test_full_window_is_no_consumer(client: Client) -> None:
     await client.declare("q")
-    await client.call(1, BasicQos(prefetch_count=1), BasicQosOk)
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
-    client.publish(1, "", "q", b"1", b"2", immediate=True)
-    await client.flush()
+    await client.call(1, BasicQos(prefetch_count=1))
+    await client.call(1, BasicConsume("q"))
+    await client.send(1, "", "q", b"1", b"2", immediate=True)
     # Returns are said when they are made, deliveries at the end of the turn.
     assert await returned(client) == (313, "NO_CONSUMERS", b"2")
     (out,) = await client.deliveries(1)
     assert out.body == b"1"
     await client.say(1, BasicAck(out.tag))
-    client.publish(1, "", "q", b"3", immediate=True)
-    await client.flush()
+    await client.send(1, "", "q", b"3", immediate=True)
     assert [one.body for one in await client.deliveries(1)] == [b"3"]
 
 
 async def test_immediate_message_does_not_pass_those_that_wait(client: Client, broker: Broker) -> None:
     await client.declare("q")
-    await client.call(1, BasicQos(prefetch_count=1), BasicQosOk)
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicQos(prefetch_count=1))
+    await client.call(1, BasicConsume("q"))
     client.publish(1, "", "q", b"1", b"2")
-    client.publish(1, "", "q", b"3", immediate=True)
-    await client.flush()
+    await client.send(1, "", "q", b"3", immediate=True)
     assert await returned(client) == (313, "NO_CONSUMERS", b"3")
     assert [one.body for one in await client.deliveries(1)] == [b"1"]
     assert await ready(broker, "q") == 1
@@ -83,9 +74,8 @@ async def test_immediate_message_does_not_pass_those_that_wait(client: Client, b
 
 async def test_only_the_queues_with_a_consumer_get_an_immediate_message(client: Client, broker: Broker) -> None:
     await fan_to(client, "with", "without")
-    await client.call(1, BasicConsume("with"), BasicConsumeOk)
-    client.publish(1, "amq.fanout", "", b"x", immediate=True, mandatory=True)
-    await client.flush()
+    await client.call(1, BasicConsume("with"))
+    await client.send(1, "amq.fanout", "", b"x", immediate=True, mandatory=True)
     assert [one.body for one in await client.deliveries(1)] == [b"x"]
     await client.silence()
     assert await ready(broker, "without") == 0
@@ -93,8 +83,7 @@ async def test_only_the_queues_with_a_consumer_get_an_immediate_message(client: 
 
 @pytest.mark.parametrize("mandatory", [False, True])
 async def test_message_that_reaches_no_queue_is_the_business_of_mandatory(client: Client, mandatory: bool) -> None:
-    client.publish(1, "", "missing", b"x", immediate=True, mandatory=mandatory)
-    await client.flush()
+    await client.send(1, "", "missing", b"x", immediate=True, mandatory=mandatory)
     if mandatory:
         assert await returned(client) == (312, "NO_ROUTE", b"x")
     await client.silence()
@@ -102,9 +91,8 @@ async def test_message_that_reaches_no_queue_is_the_business_of_mandatory(client
 
 async def test_the_confirm_follows_the_return_of_an_immediate_message(client: Client) -> None:
     await client.declare("q")
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
-    client.publish(1, "", "q", b"1", b"2", immediate=True)
-    await client.flush()
+    await client.call(1, ConfirmSelect())
+    await client.send(1, "", "q", b"1", b"2", immediate=True)
     assert [(await returned(client))[2] for _ in range(2)] == [b"1", b"2"]
     assert await client.read(BasicAck) == BasicAck(2, multiple=True)
 
@@ -112,8 +100,7 @@ async def test_the_confirm_follows_the_return_of_an_immediate_message(client: Cl
 async def test_queue_that_is_being_restarted_has_no_consumer(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await knock_out(broker, "q")
-    client.publish(1, "", "q", b"x", immediate=True)
-    await client.flush()
+    await client.send(1, "", "q", b"x", immediate=True)
     assert await returned(client) == (313, "NO_CONSUMERS", b"x")
     await broker.directory.queues["q"].ref.wait_running()
     assert await ready(broker, "q") == 0
@@ -122,10 +109,8 @@ async def test_queue_that_is_being_restarted_has_no_consumer(client: Client, bro
 async def test_immediate_message_finds_the_consumer_of_another_connection(client: Client, connect: Connect) -> None:
     await client.declare("q")
     other = await connect()
-    await other.open_channel(1)
-    await other.call(1, BasicConsume("q", no_ack=True), BasicConsumeOk)
-    client.publish(1, "", "q", b"x", immediate=True)
-    await client.flush()
+    await other.call(1, BasicConsume("q", no_ack=True))
+    await client.send(1, "", "q", b"x", immediate=True)
     assert [one.body for one in await other.deliveries(1)] == [b"x"]
     await client.silence()
 
@@ -134,7 +119,6 @@ async def test_heads_tell_the_publisher_and_which_properties_are_worth_decoding(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     other = await connect()
-    await other.open_channel(1)
     await client.declare("q", arguments={"x-max-priority": 9})
     for publisher, properties in (
         (client, BasicProperties()),
@@ -142,8 +126,7 @@ async def test_heads_tell_the_publisher_and_which_properties_are_worth_decoding(
         (other, BasicProperties(expiration="60000", priority=1)),
         (other, BasicProperties(content_type="text/plain", delivery_mode=2, user_id="guest")),
     ):
-        publisher.publish(1, "", "q", b"x", properties=encode_properties(properties))
-        await publisher.flush()
+        await publisher.send(1, "", "q", b"x", properties=encode_properties(properties))
         await trio.testing.wait_all_tasks_blocked()
     entries = sorted(broker.directory.queues["q"].backlog.entries(), key=lambda entry: entry.id)
     heads = [entry.message.head for entry in entries]

@@ -4,17 +4,7 @@ import pytest
 
 from triomq.core import (
     Inequivalent,
-    InExclusiveUse,
-    NoSuchQueue,
-    NoSuchSink,
     Overflow,
-    QueueInUse,
-    QueueLocked,
-    QueueNotEmpty,
-    QueueStopped,
-    SinkInternal,
-    SinkInUse,
-    SinkKind,
 )
 from triomq.endpoints.amqp.refusals import HARD_CODES, AMQPRefusal, ReplyCode, reply_code_of
 from triomq.errors import (
@@ -27,32 +17,6 @@ from triomq.errors import (
     Unroutable,
 )
 from triomq.protocols.amqp import REPLY_NAMES
-
-
-@pytest.mark.parametrize(
-    ("refused", "code", "text"),
-    [
-        (NoSuchSink("e"), 404, "no exchange 'e' in vhost '/v'"),
-        (NoSuchQueue("q"), 404, "no queue 'q' in vhost '/v'"),
-        (QueueStopped("q"), 404, "queue 'q' in vhost '/v' process is stopped by supervisor"),
-        (InExclusiveUse("q"), 403, "queue 'q' in vhost '/v' in exclusive use"),
-        (SinkInternal("e"), 403, "cannot publish to internal exchange 'e' in vhost '/v'"),
-        (SinkInUse("e"), 406, "exchange 'e' in vhost '/v' in use"),
-        (QueueInUse("q"), 406, "queue 'q' in vhost '/v' in use"),
-        (QueueNotEmpty("q"), 406, "queue 'q' in vhost '/v' not empty"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Refused) else None,
-)
-def test_refusals_of_the_core_have_a_code_and_the_text_that_clients_match(
-    refused: Refused, code: int, text: str
-) -> None:
-    assert reply_code_of(refused, "/v", "queue") == ReplyCode(code, text)
-
-
-def test_locked_queue_is_refused_with_the_reason() -> None:
-    answer = reply_code_of(QueueLocked("q"), "/v", "queue")
-    assert answer.code == 405
-    assert answer.text.startswith("cannot obtain exclusive access to locked queue 'q' in vhost '/v'. It could be")
 
 
 @pytest.mark.parametrize(
@@ -75,26 +39,9 @@ def test_any_other_refusal_keeps_its_own_words(kind: type[Refused], code: int) -
     ("refused", "text"),
     [
         (
-            Inequivalent("e", "kind", SinkKind.FANOUT, SinkKind.DIRECT),
-            "'type' for exchange 'e' in vhost '/': received 'fanout' but current is 'direct'",
-        ),
-        (
-            Inequivalent("q", "durable", False, True),
-            "'durable' for exchange 'q' in vhost '/': received 'false' but current is 'true'",
-        ),
-        (
-            Inequivalent("q", "max_length", 5, None),
-            "'x-max-length' for exchange 'q' in vhost '/': received the value '5' of type 'signedint' "
-            "but current is none",
-        ),
-        (
             Inequivalent("q", "max_bytes", None, 7),
             "'x-max-length-bytes' for exchange 'q' in vhost '/': received none "
             "but current is the value '7' of type 'signedint'",
-        ),
-        (
-            Inequivalent("q", "message_ttl", 2.0, 1.0),
-            "'x-message-ttl' for exchange 'q' in vhost '/': received '2000' but current is '1000'",
         ),
         (
             Inequivalent("q", "expires", None, 0.5),

@@ -9,17 +9,16 @@ from triomq.core import Properties
 from triomq.endpoints.content import REPLY_TO
 from triomq.errors import Unroutable
 from triomq.protocols import BasicProperties, decode_properties, encode_properties
-from triomq.protocols.amqp import BasicCancel, BasicConsume, BasicConsumeOk, BasicGet, QueueDeclare
+from triomq.protocols.amqp import BasicCancel, BasicConsume, QueueDeclare
 
 
 async def listen(client: Client, channel: int = 1) -> None:
-    await client.call(channel, BasicConsume(REPLY_TO, no_ack=True), BasicConsumeOk)
+    await client.call(channel, BasicConsume(REPLY_TO, no_ack=True))
 
 
 async def ask(client: Client, channel: int = 1, **properties: str) -> None:
     encoded = encode_properties(BasicProperties(reply_to=REPLY_TO, **properties))  # type: ignore[arg-type]
-    client.publish(channel, "", "requests", b"?", properties=encoded)
-    await client.flush()
+    await client.send(channel, "", "requests", b"?", properties=encoded)
 
 
 async def test_this_process_can_answer(client: Client, broker: Broker) -> None:
@@ -60,7 +59,6 @@ async def test_the_name_ends_with_the_connection(client: Client, broker: Broker)
 
 async def test_crash_behind_the_name_cancels_the_consumer(connect: Connect, broker: Broker) -> None:
     client = await connect()
-    await client.open_channel(1)
     await listen(client)
     crash(broker, next(iter(broker.directory.queues)))
     assert (await client.read(BasicCancel)).no_wait
@@ -74,8 +72,7 @@ async def test_runs_of_requests_are_all_rewritten(client: Client, broker: Broker
         await ask(client, correlation_id=str(number))
     found = []
     for _ in range(5):
-        await client.say(1, BasicGet("requests", no_ack=True))
-        properties = decode_properties((await client.got()).properties)
+        properties = decode_properties((await client.get("requests", no_ack=True)).properties)
         found.append((properties.reply_to, properties.correlation_id))
     (name,) = set(broker.directory.queues) - {"requests"}
     assert found == [(name, str(number)) for number in range(5)]
@@ -84,7 +81,7 @@ async def test_runs_of_requests_are_all_rewritten(client: Client, broker: Broker
 async def test_name_that_is_declared_last_can_be_left_out(client: Client) -> None:
     declared = await client.declare(REPLY_TO)
     assert declared.consumer_count == 1
-    await client.call(1, BasicConsume("", no_ack=True), BasicConsumeOk)
+    await client.call(1, BasicConsume("", no_ack=True))
     await client.say(1, QueueDeclare(REPLY_TO, passive=True, no_wait=True))
     await client.silence()
 

@@ -6,7 +6,7 @@ import pytest
 import trio.testing
 
 from endpoints.client import Client
-from endpoints.conftest import Connect, dial, endpoint_of
+from endpoints.conftest import Connect, endpoint_of, open_client
 from endpoints.restarts import at_home
 from triomq.app import Broker, User, open_broker
 from triomq.core import SinkKind
@@ -18,13 +18,10 @@ from triomq.protocols.amqp import (
     BasicQos,
     BasicQosOk,
     ChannelFlow,
-    ChannelFlowOk,
     ExchangeDeclare,
-    ExchangeDeclareOk,
     ExchangeDelete,
     Method,
     QueueDeclare,
-    QueueDeclareOk,
     QueueDelete,
     QueueUnbind,
     RestMSFeedCreate,
@@ -41,9 +38,7 @@ from triomq.security import Permission
 async def peer(broker: Broker, *, origin: str = "") -> Client:
     """Connect as a peer, which may say who it is."""
     said = {"client_properties": {ORIGIN_PROPERTY: origin}} if origin else {}
-    client = dial(endpoint_of(broker), **said)
-    await client.connect()
-    await client.open_channel()
+    client = await open_client(endpoint_of(broker), **said)
     return client
 
 
@@ -58,7 +53,7 @@ EVERYTHING: list[Method] = [
 async def say(client: Client, *methods: Method) -> None:
     """Send methods, and see that the channel is still there behind them."""
     await client.say(1, *methods)
-    await client.call(1, ChannelFlow(active=True), ChannelFlowOk)
+    await client.call(1, ChannelFlow(active=True))
 
 
 def resources(broker: Broker) -> tuple[set[str], set[str], int]:
@@ -72,8 +67,7 @@ def resources(broker: Broker) -> tuple[set[str], set[str], int]:
 async def test_feeds_pipes_and_joins_become_sinks_queues_and_bindings(client: Client, broker: Broker) -> None:
     await say(client, *EVERYTHING)
     assert resources(broker) == ({"prices"}, {"work", "mine"}, 1)
-    client.publish(1, "prices", "stock.ACME", b"42")
-    await client.flush()
+    await client.send(1, "prices", "stock.ACME", b"42")
     (delivery,) = await client.deliveries(1)
     assert (delivery.consumer, delivery.exchange, delivery.key, delivery.body) == (
         "x:mine",
@@ -93,16 +87,14 @@ async def test_all_of_it_may_be_declared_again(client: Client, connect: Connect,
     before = resources(broker), broker.directory.version
     await say(client, *EVERYTHING)
     other = await connect()
-    await other.open_channel()
     await say(other, *EVERYTHING)
     assert (resources(broker), broker.directory.version) == before
 
 
 async def test_pipe_s_messages_are_settled_by_its_peer(client: Client, broker: Broker) -> None:
-    await client.call(1, BasicQos(prefetch_count=1), BasicQosOk)
+    await client.call(1, BasicQos(prefetch_count=1))
     await say(client, *EVERYTHING)
-    client.publish(1, "prices", "stock.a", b"1", b"2")
-    await client.flush()
+    await client.send(1, "prices", "stock.a", b"1", b"2")
     (first,) = await client.deliveries(1)
     await client.say(1, BasicAck(first.tag))
     (second,) = await client.deliveries(1)
@@ -198,7 +190,6 @@ async def test_resources_of_a_peer_are_protected_from_all_others(
         QueueUnbind("mine", "prices", "stock.*"),
     ):
         other = await connect()
-        await other.open_channel()
         await other.say(1, method)
         code, text = await other.channel_closed()
         assert code == 403
@@ -246,9 +237,8 @@ async def test_queue_of_a_name_that_a_peer_has_declared_is_refused_and_an_exchan
 ) -> None:
     await say(client, *EVERYTHING)
     other = await connect()
-    await other.open_channel()
-    await other.call(1, ExchangeDeclare("prices", "topic", durable=True), ExchangeDeclareOk)
-    await other.call(1, QueueDeclare("mine", passive=True), QueueDeclareOk)
+    await other.call(1, ExchangeDeclare("prices", "topic", durable=True))
+    await other.call(1, QueueDeclare("mine", passive=True))
     await other.say(1, QueueDeclare("mine", durable=True))
     code, text = await other.channel_closed()
     assert (code, "comes from 'guest@memory'" in text) == (403, True)
@@ -314,7 +304,6 @@ async def test_requests_that_cannot_be_done_are_logged_and_not_answered(
     client: Client, connect: Connect, broker: Broker, method: Method, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = await connect()
-    await other.open_channel()
     await other.declare("locked", exclusive=True)
     before = resources(broker)
     await say(client, method)
@@ -333,9 +322,7 @@ async def test_user_without_rights_makes_and_deletes_nothing(virtual_time: None,
         if isinstance(method, RestMSJoinCreate):
             await broker.declare_sink("prices", SinkKind.TOPIC)
         before = resources(broker)
-        client = dial(endpoint_of(broker), login=plain("null", "null"))
-        await client.connect()
-        await client.open_channel()
+        client = await open_client(endpoint_of(broker), login=plain("null", "null"))
         await client.say(1, method)
         await client.say(1, QueueDeclare("behind", exclusive=True))
         await client.next()

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from endpoints.client import Client
-from endpoints.conftest import Connect, dial, endpoint_of
+from endpoints.conftest import Connect, dial, endpoint_of, open_client
 from endpoints.direct import Direct, lease_sink
 from triomq.app import Broker, User, open_broker
 from triomq.endpoints import AMQP
@@ -14,10 +14,8 @@ from triomq.protocols import NO_PROPERTIES
 from triomq.protocols.amqp import (
     BasicAck,
     BasicConsume,
-    BasicConsumeOk,
     BasicPublish,
     ConfirmSelect,
-    ConfirmSelectOk,
     ConnectionBlocked,
     ConnectionUnblocked,
     QueueDeclare,
@@ -59,9 +57,7 @@ async def count(client: Client) -> int:
 
 
 async def test_the_right_to_publish_is_asked_for_before_the_body_comes(broker: Broker) -> None:
-    client = dial(endpoint_of(broker), login=plain("eve", "eve"))
-    await client.connect()
-    await client.open_channel()
+    client = await open_client(endpoint_of(broker), login=plain("eve", "eve"))
     await begin(client, 2 * MIB, 300)
     refused = "ACCESS_REFUSED - access to exchange 'amq.default' in vhost '/' refused for user 'eve'"
     assert await client.channel_closed() == (403, refused)
@@ -86,8 +82,6 @@ async def test_connections_share_what_unfinished_messages_may_take(
     publishers = [client, *[await connect() for _ in range(9)]]
     rests = []
     for publisher in publishers:
-        if publisher is not client:
-            await publisher.open_channel()
         rests.append(await begin(publisher, 2 * MIB, 2 * MIB - 10))
     oldest, others = 2 * MIB, 9 * (64 * 1024 + 256 * 1024)
     assert broker.context.unfinished.held < oldest + others
@@ -96,8 +90,7 @@ async def test_connections_share_what_unfinished_messages_may_take(
     await trio.testing.wait_all_tasks_blocked()
     assert await count(client) <= 10
     consumer = await connect()
-    await consumer.open_channel()
-    await consumer.call(1, BasicConsume("q"), BasicConsumeOk)
+    await consumer.call(1, BasicConsume("q"))
     for _ in publishers:
         (message,) = await consumer.deliveries(1)
         assert len(message.body) == 2 * MIB
@@ -105,13 +98,10 @@ async def test_connections_share_what_unfinished_messages_may_take(
     assert broker.context.unfinished.held == 0
 
 
-async def test_small_messages_go_on_beside_large_ones_that_wait(
-    client: Client, connect: Connect, broker: Broker
-) -> None:
+async def test_small_messages_go_on_beside_large_ones_that_wait(client: Client, connect: Connect) -> None:
     await client.declare("q")
     for _ in range(4):
         other = await connect()
-        await other.open_channel()
         await begin(other, 2 * MIB, MIB)
     for number in range(20):
         await client.stream.send_all(await begin(client, 50_000, 20_000 + number))
@@ -119,12 +109,10 @@ async def test_small_messages_go_on_beside_large_ones_that_wait(
 
 
 async def test_connection_that_brings_nothing_while_others_wait_is_closed_after_ten_seconds(
-    client: Client, connect: Connect, broker: Broker
+    client: Client, connect: Connect
 ) -> None:
     await client.declare("q")
     silent, other = await connect(), await connect()
-    await silent.open_channel()
-    await other.open_channel()
     await begin(silent, 2 * MIB, 2 * MIB - 10)
     await other.stream.send_all(octets_of(other, bytes(2 * MIB)))
     began = trio.current_time()
@@ -146,10 +134,8 @@ async def test_silent_one_alone_is_left_alone(client: Client) -> None:
     assert await count(client) == 1
 
 
-async def test_the_heart_of_a_client_that_waits_is_not_missed(connect: Connect, broker: Broker) -> None:
+async def test_the_heart_of_a_client_that_waits_is_not_missed(connect: Connect) -> None:
     first, second = await connect(), await connect(heartbeat=2)
-    await first.open_channel()
-    await second.open_channel()
     await first.declare("q")
     rest = await begin(first, 2 * MIB, 2 * MIB - 10)
     own_rest = await begin(second, 2 * MIB, MIB)
@@ -165,12 +151,11 @@ async def test_consumer_with_an_unfinished_message_is_read_though_older_publishe
 ) -> None:
     """Only its acks end the alarm, and they stand behind its own message, which will be refused by a nack."""
     await client.declare("q")
-    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    await client.call(1, ConfirmSelect())
     publisher = await connect()
-    await publisher.open_channel()
     for _ in range(5):
         publisher.publish(1, "", "q", bytes(2 * MIB - 100))
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("q"))
     await publisher.flush()
     last = (await client.deliveries(4))[-1]
     await begin(publisher, 2 * MIB, 2 * MIB - 10)
@@ -186,15 +171,12 @@ async def test_connection_that_has_begun_a_publish_waits_for_the_alarm_with_what
 ) -> None:
     await client.declare("q")
     other = await connect()
-    await other.open_channel()
     rest = await begin(client, 2 * MIB, 100_000)
     broker.set_memory_high_watermark(MIB)
-    other.publish(1, "", "q", bytes(MIB), bytes(100))
-    await other.flush()
+    await other.send(1, "", "q", bytes(MIB), bytes(100))
     await trio.testing.wait_all_tasks_blocked()
     broker.directory.memory.measure()
-    other.publish(1, "", "q", bytes(100))
-    await other.flush()
+    await other.send(1, "", "q", bytes(100))
     await other.read(ConnectionBlocked, 0)
     await client.stream.send_all(rest[:100_000])
     await client.read(ConnectionBlocked, 0)
@@ -206,13 +188,11 @@ async def test_connection_that_has_begun_a_publish_waits_for_the_alarm_with_what
 
 async def test_the_largest_message_follows_the_mark(connect: Connect, broker: Broker) -> None:
     client = await connect()
-    await client.open_channel()
     await client.stream.send_all(octets_of(client, bytes(2 * MIB + 1)))
     text = "CONTENT_TOO_LARGE - message size 2097153 is larger than configured max size 2097152"
     assert await client.channel_closed() == (311, text)
     broker.set_memory_high_watermark(32 * MIB)
     other = await connect()
-    await other.open_channel()
     await other.stream.send_all(octets_of(other, bytes(2 * MIB + 1), "none"))
     assert await other.call(1, QueueDeclare("there"), QueueDeclareOk)
 
@@ -223,7 +203,6 @@ async def test_messages_of_direct_connections_are_in_the_same_account(
     await client.declare("q")
     await begin(client, 2 * MIB, 2 * MIB - 10)
     leaser = await connect()
-    await leaser.open_channel()
     direct = await Direct(endpoint_of(broker), await lease_sink(leaser, "amq.fanout"), "sink").ready()
     direct.engine.send_message("", "q", NO_PROPERTIES, bytes(MIB))
     data = b"".join(direct.engine.data_to_send())
@@ -241,7 +220,6 @@ async def test_silent_direct_connection_is_ended_while_others_wait(
 ) -> None:
     await client.declare("q")
     leaser = await connect()
-    await leaser.open_channel()
     direct = await Direct(endpoint_of(broker), await lease_sink(leaser, "amq.fanout"), "sink").ready()
     direct.engine.send_message("", "q", NO_PROPERTIES, bytes(2 * MIB - 100))
     await direct.say(b"".join(direct.engine.data_to_send())[:-10])
@@ -258,7 +236,6 @@ async def test_connection_that_ends_gives_back_what_it_has_begun(
 ) -> None:
     await begin(client, 2 * MIB, 2 * MIB - 10)
     other = await connect()
-    await other.open_channel()
     await other.declare("q")
     await other.stream.send_all(octets_of(other, bytes(2 * MIB)))
     await client.hang_up()

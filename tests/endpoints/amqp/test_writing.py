@@ -7,18 +7,14 @@ import trio
 import trio.testing
 
 from endpoints.client import Client
-from endpoints.conftest import LINGERING, Connect, only_connection
+from endpoints.conftest import only_connection
 from triomq.app import Broker
-from triomq.core import Deliver
 from triomq.endpoints import AMQPEndpoint
 from triomq.endpoints.base.delivery_writer import UNREAD_BYTES, WRITE_BYTES
 from triomq.protocols.amqp import (
-    BasicAck,
     BasicCancel,
     BasicConsume,
-    BasicConsumeOk,
     DeliverRun,
-    EndOfStream,
     Returned,
 )
 
@@ -34,9 +30,7 @@ async def slow(endpoint: AMQPEndpoint) -> Client:
     return client
 
 
-async def test_client_that_does_not_read_its_replies_is_not_read_either(
-    slow: Client, endpoint: AMQPEndpoint, broker: Broker
-) -> None:
+async def test_client_that_does_not_read_its_replies_is_not_read_either(slow: Client, endpoint: AMQPEndpoint) -> None:
     connection, body = only_connection(endpoint), b"x" * 60_000
     for _ in range(40):
         slow.publish(1, "", "nowhere", body, mandatory=True)
@@ -61,8 +55,7 @@ async def test_client_that_reads_its_replies_at_last_is_read_again(
 
     async def publish() -> None:
         for _ in range(rounds):
-            slow.publish(1, "", "nowhere", body, mandatory=True)
-            await slow.flush()
+            await slow.send(1, "", "nowhere", body, mandatory=True)
 
     nursery.start_soon(publish)
     await trio.sleep(1)
@@ -96,17 +89,6 @@ async def test_backlog_without_prefetch_is_written_in_pieces_with_the_loop_free_
     assert max(pieces) < 2.2 * WRITE_BYTES
     assert len(pieces) > 10
     assert (await queue.statistics()).unsettled == 0
-
-
-async def test_backlog_for_a_client_that_does_not_read_stays_in_its_queue(slow: Client, broker: Broker) -> None:
-    queue = await broker.declare_queue("q")
-    for _ in range(1000):
-        broker.publish_nowait("", "q", b"x" * 4_000)
-    await slow.say(1, BasicConsume("q"))
-    await trio.sleep(1)
-    statistics = await queue.statistics()
-    assert 0 < statistics.unsettled < 200
-    assert statistics.ready == 1000 - statistics.unsettled
 
 
 # Giving back
@@ -168,50 +150,3 @@ async def test_deliveries_that_are_not_encoded_when_their_consumer_is_cancelled_
     assert 0 < out <= 2 * WRITE_BYTES // 4_000
     found = await marks(broker)
     assert found == dict.fromkeys(range(out, 200), False)
-
-
-async def test_connection_that_dies_gives_everything_back_in_order_and_marked(
-    client: Client, broker: Broker, endpoint: AMQPEndpoint
-) -> None:
-    await client.declare("q")
-    client.publish(1, "", "q", *(bytes([number]) for number in range(10)))
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
-    deliveries = await client.deliveries(10)
-    await client.say(1, BasicAck(deliveries[4].tag))
-    await client.hang_up()
-    await trio.testing.wait_all_tasks_blocked()
-    assert await marks(broker) == {number: True for number in range(10) if number != 4}
-    await trio.sleep(LINGERING)
-    assert not endpoint.children
-
-
-async def test_connection_that_crashes_gives_everything_back_and_hurts_no_other(
-    client: Client, connect: Connect, broker: Broker, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
-) -> None:
-    await client.declare("mine", exclusive=True)
-    await client.declare("q")
-    client.publish(1, "", "q", b"1", b"2")
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
-    await client.deliveries(2)
-    (connection,) = endpoint.children.values()
-    other = await connect()
-    await other.open_channel()
-    await other.call(1, BasicConsume("q"), BasicConsumeOk)
-    connection.tell_nowait(Deliver(None, None))  # type: ignore[arg-type]
-    again = await other.deliveries(2)
-    assert [(one.body, one.redelivered) for one in again] == [(b"1", True), (b"2", True)]
-    await client.expect(EndOfStream)
-    assert "mine" not in broker.directory.queues
-    assert "crashed" in caplog.text
-    await other.open_channel(2)
-
-
-async def test_poisoned_message_cannot_be_sent_twice(
-    client: Client, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
-) -> None:
-    (connection,) = endpoint.children.values()
-    connection.tell_nowait(Deliver(None, None))  # type: ignore[arg-type]
-    await trio.testing.wait_all_tasks_blocked()
-    assert connection.state == "stopped"
-    assert not endpoint.children
-    assert "crashed" in caplog.text

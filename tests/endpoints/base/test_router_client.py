@@ -272,15 +272,6 @@ async def test_peer_that_does_not_read_holds_a_bounded_amount_and_the_rest_goes_
     assert (found.ready, found.unsettled) == (400, 0)
 
 
-async def test_peer_that_reads_again_gets_everything_in_order(toy: Toy) -> None:
-    peer = await toy.join()
-    await peer.call(b"SUB", b"q")
-    for number in range(300):
-        await toy.broker.publish("", "q", b"%d" % number + bytes(10_000))
-    await peer.until(lambda: len(peer.got) == 300)
-    assert [int(body.rstrip(b"\0")) for _, body in peer.got] == list(range(300))
-
-
 async def test_peer_that_takes_nothing_for_too_long_is_let_go_though_it_is_not_silent(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

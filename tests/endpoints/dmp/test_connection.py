@@ -7,20 +7,16 @@ import trio
 import trio.testing
 
 from endpoints.client import Client
-from endpoints.conftest import LINGERING, Connect, crash
+from endpoints.conftest import LINGERING, crash
 from endpoints.direct import Direct, lease_feed, lease_sink, open_feed, open_sink
 from triomq.app import Broker
 from triomq.core import SinkKind
 from triomq.endpoints import AMQPEndpoint, StopListening
 from triomq.protocols.amqp import (
     BasicConsume,
-    BasicConsumeOk,
     ExchangeDelete,
-    ExchangeDeleteOk,
     QueueBind,
-    QueueBindOk,
     QueueDelete,
-    QueueDeleteOk,
 )
 from triomq.protocols.dmp import NULL, PROTOCOL_HEADER, response
 
@@ -38,20 +34,6 @@ async def test_unknown_lease_is_refused(endpoint: AMQPEndpoint, lease: str) -> N
 async def test_empty_lease_is_a_syntax_error(endpoint: AMQPEndpoint) -> None:
     code, _ = await Direct(endpoint, "", "sink").refused()
     assert code == 502
-
-
-async def test_lease_serves_once(client: Client, endpoint: AMQPEndpoint) -> None:
-    lease = await lease_sink(client, "")
-    await Direct(endpoint, lease, "sink").ready()
-    code, _ = await Direct(endpoint, lease, "sink").refused()
-    assert code == 402
-
-
-async def test_lease_expires(client: Client, endpoint: AMQPEndpoint) -> None:
-    lease = await lease_sink(client, "")
-    await trio.sleep(30)
-    code, _ = await Direct(endpoint, lease, "sink").refused()
-    assert code == 402
 
 
 @pytest.mark.parametrize("abruptly", [False, True], ids=["in order", "abruptly"])
@@ -96,7 +78,7 @@ async def test_lease_that_comes_in_drops_is_not_waited_for_either(endpoint: AMQP
 async def test_resource_that_has_gone_since_it_was_leased_is_not_found(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("mine", exclusive=True)
     feed, sink = await lease_feed(client, "mine"), await lease_sink(client, "amq.topic")
-    await client.call(1, QueueDelete("mine"), QueueDeleteOk)
+    await client.call(1, QueueDelete("mine"))
     await client.declare("mine", exclusive=True)  # another one of the same name
     assert (await Direct(endpoint, feed, "feed").refused())[0] == 404
     await Direct(endpoint, sink, "sink").ready()
@@ -105,7 +87,7 @@ async def test_resource_that_has_gone_since_it_was_leased_is_not_found(client: C
 async def test_sink_that_was_deleted_since_is_not_found(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
     await broker.declare_sink("s", SinkKind.DIRECT)
     lease = await lease_sink(client, "s")
-    await client.call(1, ExchangeDelete("s"), ExchangeDeleteOk)
+    await client.call(1, ExchangeDelete("s"))
     code, text = await Direct(endpoint, lease, "sink").refused()
     assert (code, text) == (404, "404 NOT-FOUND no sink 's' here; declare it first")
 
@@ -182,7 +164,7 @@ async def test_consumer_passes_to_its_feed_when_its_own_connection_ends(
 ) -> None:
     await client.declare("mine", exclusive=True)
     feed = await open_feed(endpoint, client, "mine")
-    await client.call(1, BasicConsume("mine"), BasicConsumeOk)
+    await client.call(1, BasicConsume("mine"))
     await client.leave()
     await trio.sleep(LINGERING)
     await broker.publish("", "mine", b"still")
@@ -193,7 +175,7 @@ async def test_consumer_that_comes_before_its_feed_passes_as_well(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("mine", exclusive=True, auto_delete=True)
-    await client.call(1, BasicConsume("mine", no_ack=True), BasicConsumeOk)
+    await client.call(1, BasicConsume("mine", no_ack=True))
     feed = await open_feed(endpoint, client, "mine")
     await client.hang_up()
     await trio.sleep(LINGERING)
@@ -209,7 +191,7 @@ async def test_consumer_that_comes_before_its_feed_passes_as_well(
 async def test_feed_ends_with_its_queue(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("mine", exclusive=True)
     feed = await open_feed(endpoint, client, "mine")
-    await client.call(1, QueueDelete("mine"), QueueDeleteOk)
+    await client.call(1, QueueDelete("mine"))
     await feed.ended()
     assert feed.octets == len(b"\x0e200 OK DMP/0.1") + 1 + len('200 OK Ready to read from "mine"')
 
@@ -220,7 +202,7 @@ async def test_why_a_feed_ends_is_in_the_log(
     await client.declare("mine", exclusive=True)
     feed = await open_feed(endpoint, client, "mine")
     with caplog.at_level("INFO", "triomq.dmp"):
-        await client.call(1, QueueDelete("mine"), QueueDeleteOk)
+        await client.call(1, QueueDelete("mine"))
         await feed.ended()
     fields = [record.fields for record in caplog.records if record.getMessage() == "direct connection closed"]  # type: ignore[attr-defined]
     assert [(line["reason"], line["user"], line["vhost"]) for line in fields] == [
@@ -232,7 +214,7 @@ async def test_feed_whose_consumer_has_passed_to_it_ends_when_the_queue_crashes(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("mine", exclusive=True)
-    await client.call(1, BasicConsume("mine", no_ack=True), BasicConsumeOk)
+    await client.call(1, BasicConsume("mine", no_ack=True))
     feed = await open_feed(endpoint, client, "mine")
     await client.leave()
     await trio.sleep(LINGERING)
@@ -286,7 +268,7 @@ async def test_bytes_that_a_feeds_client_sends_are_dropped(
     await client.declare("mine", exclusive=True)
     feed = await open_feed(endpoint, client, "mine")
     await feed.say(b"\xff" * 100_000)
-    await client.call(1, BasicConsume("mine"), BasicConsumeOk)
+    await client.call(1, BasicConsume("mine"))
     await broker.publish("", "mine", b"x")
     assert await feed.bodies(1) == [b"x"]
 
@@ -314,11 +296,9 @@ async def test_message_that_comes_in_drops_is_not_waited_for_for_ever(client: Cl
     assert await sink.refused() == (503, "503 INVALID a message was begun and not finished in time")
 
 
-async def test_direct_connection_is_listed_with_the_others(
-    client: Client, connect: Connect, endpoint: AMQPEndpoint
-) -> None:
+async def test_direct_connection_is_listed_with_the_others(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("mine", exclusive=True)
-    await client.call(1, BasicConsume("mine"), BasicConsumeOk)
+    await client.call(1, BasicConsume("mine"))
     await open_feed(endpoint, client, "mine")
     found = {name: ref.actor.statistics() for name, ref in endpoint.ref.children.items()}  # type: ignore[attr-defined]
     assert sorted(found) == ["connection-1", "direct-1"]
@@ -332,7 +312,7 @@ async def test_binding_that_changes_leads_the_next_messages_elsewhere(
     sink = await open_sink(endpoint, client, "amq.direct")
     await sink.publish("key", b"lost")
     await trio.testing.wait_all_tasks_blocked()
-    await client.call(1, QueueBind("q", "amq.direct", "key"), QueueBindOk)
+    await client.call(1, QueueBind("q", "amq.direct", "key"))
     await sink.publish("key", b"found")
     await trio.testing.wait_all_tasks_blocked()
     assert broker.directory.queues["q"].backlog.ready == 1

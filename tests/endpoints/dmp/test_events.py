@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from endpoints.client import Client
-from endpoints.conftest import dial, endpoint_of
+from endpoints.conftest import endpoint_of, open_client
 from endpoints.direct import Direct, lease_feed, lease_sink
 from triomq.app import Broker, User, open_broker
 from triomq.core import SinkKind
 from triomq.endpoints import AMQP
-from triomq.protocols.amqp import ExchangeDelete, ExchangeDeleteOk, plain
+from triomq.protocols.amqp import ExchangeDelete, plain
 from triomq.protocols.dmp import Target
 from triomq.security import Permission
 
@@ -26,9 +26,7 @@ async def broker(virtual_time: None) -> AsyncIterator[Broker]:
 
 @pytest.fixture
 async def anna(broker: Broker) -> Client:
-    client = dial(endpoint_of(broker), login=plain("anna", "anna"))
-    await client.connect()
-    await client.open_channel()
+    client = await open_client(endpoint_of(broker), login=plain("anna", "anna"))
     return client
 
 
@@ -57,6 +55,6 @@ async def test_right_that_is_lost_later_ends_the_connection(broker: Broker, anna
 async def test_sink_that_has_become_internal_is_no_access(broker: Broker, anna: Client) -> None:
     await broker.declare_sink("s", SinkKind.DIRECT)
     lease = await lease_sink(anna, "s")
-    await anna.call(1, ExchangeDelete("s"), ExchangeDeleteOk)
+    await anna.call(1, ExchangeDelete("s"))
     await broker.declare_sink("s", SinkKind.DIRECT, internal=True)
     assert (await Direct(endpoint_of(broker), lease, "sink").refused())[0] == 403

@@ -11,7 +11,7 @@ from endpoints.conftest import Connect
 from endpoints.direct import open_feed, open_sink
 from protocols.dmp.wire import FULL, PLAIN, message, short
 from triomq.endpoints import AMQPEndpoint
-from triomq.protocols.amqp import BasicConsume, BasicConsumeOk, DirectPut, DirectPutOk, Received, Returned
+from triomq.protocols.amqp import BasicConsume, DirectPut, DirectPutOk, Received, Returned
 from triomq.protocols.dmp import NULL, PROTOCOL_HEADER
 
 INPUTS = 60
@@ -50,9 +50,8 @@ async def test_hostile_client_does_not_keep_others_from_their_messages(
     client: Client, connect: Connect, endpoint: AMQPEndpoint, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     random, other = Random(seed), await connect()
-    await other.open_channel()
     await client.declare("mine", exclusive=True)
-    await client.call(1, BasicConsume("mine", no_ack=True), BasicConsumeOk)
+    await client.call(1, BasicConsume("mine", no_ack=True))
     sink, feed = await open_sink(endpoint, client, ""), await open_feed(endpoint, client, "mine")
     for number in range(INPUTS):
         lease = await lease_for(other)

@@ -16,13 +16,8 @@ from triomq.endpoints.base.delivery_writer import UNREAD_BYTES
 from triomq.protocols import BasicProperties, FieldValue, decode_properties, encode_properties
 from triomq.protocols.amqp import (
     BasicConsume,
-    BasicConsumeOk,
-    BasicGet,
-    ChannelClosed,
     ExchangeDelete,
-    ExchangeDeleteOk,
     QueueBind,
-    QueueBindOk,
     Returned,
 )
 
@@ -52,8 +47,7 @@ async def sink(client: Client, endpoint: AMQPEndpoint) -> Direct:
 
 
 async def got(client: Client) -> tuple[bytes, bytes, str, str]:
-    await client.say(1, BasicGet("q", no_ack=True))
-    found = await client.got()
+    found = await client.get("q", no_ack=True)
     return found.body, found.properties, found.exchange, found.key
 
 
@@ -84,7 +78,7 @@ async def test_all_properties_reach_the_program_itself(broker: Broker, sink: Dir
 async def test_messages_keep_their_order_and_their_bodies(client: Client, sink: Direct) -> None:
     bodies = [bytes((number % 256,)) * (number * 37 % 5000) for number in range(300)]
     await sink.publish("q", *bodies)
-    await client.call(1, BasicConsume("q", "c", no_ack=True), BasicConsumeOk)
+    await client.call(1, BasicConsume("q", "c", no_ack=True))
     assert [found.body for found in await client.deliveries(300)] == bodies
 
 
@@ -92,7 +86,7 @@ async def test_lease_names_the_sink_whatever_is_in_the_message(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
-    await client.call(1, QueueBind("q", "amq.topic", "a.*"), QueueBindOk)
+    await client.call(1, QueueBind("q", "amq.topic", "a.*"))
     sink = await open_sink(endpoint, client, "amq.topic")
     for exchange in ("", "amq.topic", "other", "missing"):
         await sink.publish("a.b", exchange.encode(), exchange=exchange)
@@ -107,7 +101,7 @@ async def test_lease_names_the_sink_whatever_is_in_the_message(
 async def test_headers_sink_looks_into_each_message(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
     await client.declare("q")
     arguments: dict[str, FieldValue] = {"x-match": "all", "colour": "red"}
-    await client.call(1, QueueBind("q", "amq.headers", "", arguments=arguments), QueueBindOk)
+    await client.call(1, QueueBind("q", "amq.headers", "", arguments=arguments))
     sink = await open_sink(endpoint, client, "amq.headers")
     for colour in ("red", "tan", "red"):
         properties = encode_properties(BasicProperties(headers={"colour": colour}))
@@ -128,7 +122,7 @@ async def test_more_than_a_turn_is_to_do_is_done_in_several(
 ) -> None:
     for number in range(50):
         await client.declare(f"q{number}")
-        await client.call(1, QueueBind(f"q{number}", "amq.fanout", ""), QueueBindOk)
+        await client.call(1, QueueBind(f"q{number}", "amq.fanout", ""))
     sink = await open_sink(endpoint, client, "amq.fanout")
     for number in range(400):
         sink.engine.send_message("", str(number), b"\0\0", b"x")
@@ -156,7 +150,7 @@ async def test_further_keys_are_followed_and_bcc_is_taken_off(client: Client, si
 async def test_client_that_asks_for_a_direct_reply_gets_it_on_the_channel_that_leased(
     client: Client, sink: Direct
 ) -> None:
-    await client.call(1, BasicConsume("amq.rabbitmq.reply-to", "replies", no_ack=True), BasicConsumeOk)
+    await client.call(1, BasicConsume("amq.rabbitmq.reply-to", "replies", no_ack=True))
     request = encode_properties(BasicProperties(reply_to="amq.rabbitmq.reply-to"))
     await sink.publish("q", b"question", properties=request)
     await settled()
@@ -195,7 +189,7 @@ async def test_sink_that_is_deleted_ends_its_connections(
     await broker.declare_sink("s", SinkKind.FANOUT)
     sink = await open_sink(endpoint, client, "s")
     await sink.publish("", b"nowhere")
-    await client.call(1, ExchangeDelete("s"), ExchangeDeleteOk)
+    await client.call(1, ExchangeDelete("s"))
     await sink.publish("", b"x")
     assert await sink.refused() == (404, "404 NOT-FOUND no sink 's' here; declare it first")
 
@@ -224,7 +218,7 @@ async def test_immediate_message_without_a_consumer_comes_back(client: Client, s
     await sink.publish("q", b"back", immediate=True)
     returned = await client.expect(Returned)
     assert (returned.method.reply_code, returned.method.reply_text) == (313, "NO_CONSUMERS")
-    await client.call(1, BasicConsume("q", "c", no_ack=True), BasicConsumeOk)
+    await client.call(1, BasicConsume("q", "c", no_ack=True))
     await sink.publish("q", b"taken", immediate=True)
     (found,) = await client.deliveries(1)
     assert found.body == b"taken"
@@ -242,11 +236,8 @@ async def test_when_the_channel_has_gone_nothing_comes_back_and_the_sink_goes_on
     client: Client, connect: Connect, sink: Direct, ends: str
 ) -> None:
     other = await connect()
-    await other.open_channel()
     if ends == "channel":
-        client.engine.close_channel(1, 200, "enough")
-        await client.flush()
-        await client.expect(ChannelClosed)
+        await client.close_channel()
     else:
         await client.leave()
     await sink.publish("missing", b"lost", mandatory=True)
@@ -276,21 +267,6 @@ async def test_returns_that_are_not_read_hold_the_sink_and_not_the_broker(
 
 
 # Memory
-
-
-async def test_sink_is_paused_while_memory_is_short(client: Client, sink: Direct, broker: Broker) -> None:
-    memory = broker.directory.memory
-    await sink.publish("q", bytes(1000))
-    await settled()
-    memory.set_mark(1)
-    assert memory.on
-    await sink.publish("q", b"later")
-    await sink.publish("q", b"later", properties=encode_properties(EVERYTHING))
-    await settled()
-    assert broker.directory.queues["q"].backlog.ready == 1
-    memory.set_mark(0)
-    await settled()
-    assert broker.directory.queues["q"].backlog.ready == 3
 
 
 async def test_messages_of_the_program_and_those_that_come_directly_are_one_queue(

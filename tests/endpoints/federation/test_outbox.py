@@ -1,6 +1,7 @@
 """What is announced to a peer, in which order, and what need not be."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 from core.harness import Harness, open_harness
 from triomq.actors import InPlaceActor
@@ -59,6 +60,15 @@ class Watcher(InPlaceActor):
         return self.outbox.mark_reached(self.outbox.mark())
 
 
+@asynccontextmanager
+async def watched() -> AsyncIterator[tuple[Harness, Watcher]]:
+    """Open a domain with a watcher whose peer is there."""
+    async with open_harness() as harness:
+        watcher = Watcher(harness)
+        watcher.begin()
+        yield harness, watcher
+
+
 def declare(harness: Harness) -> None:
     harness.sink("s", SinkKind.TOPIC)
     harness.queue("q")
@@ -93,9 +103,7 @@ async def test_everything_is_told_feeds_first_and_each_pipe_followed_by_its_join
 
 
 async def test_changes_are_told_in_their_order() -> None:
-    async with open_harness() as harness:
-        watcher = Watcher(harness)
-        watcher.begin()
+    async with watched() as (harness, watcher):
         declare(harness)
         delete(harness)
         declare(harness)
@@ -103,9 +111,7 @@ async def test_changes_are_told_in_their_order() -> None:
 
 
 async def test_bindings_go_before_what_they_lead_to_and_come_from() -> None:
-    async with open_harness() as harness:
-        watcher = Watcher(harness)
-        watcher.begin()
+    async with watched() as (harness, watcher):
         declare(harness)
         harness.delete("q")
         harness.bind_sinks("s", "s")
@@ -114,9 +120,7 @@ async def test_bindings_go_before_what_they_lead_to_and_come_from() -> None:
 
 
 async def test_resources_of_others_are_not_announced() -> None:
-    async with open_harness() as harness:
-        watcher = Watcher(harness)
-        watcher.begin()
+    async with watched() as (harness, watcher):
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(), harness.session, "peer"))
         harness.domain.ask_nowait(DeclareQueue("q", QueueOptions(), harness.session, "peer"))
         binding = make_binding("s", Target.QUEUE, "q", "k")
@@ -129,9 +133,7 @@ async def test_resources_of_others_are_not_announced() -> None:
 
 
 async def test_resources_that_the_class_does_not_have_are_not_announced() -> None:
-    async with open_harness() as harness:
-        watcher = Watcher(harness)
-        watcher.begin()
+    async with watched() as (harness, watcher):
         arguments: Mapping[str, object] = {"a": 1}
         harness.queue("alone", QueueOptions(exclusive=True))
         harness.queue("amq.q")
@@ -217,9 +219,7 @@ async def test_deletes_without_a_connection_are_sent_when_the_peer_is_back_joins
 
 
 async def test_delete_that_may_not_have_arrived_is_sent_again() -> None:
-    async with open_harness() as harness:
-        watcher = Watcher(harness)
-        watcher.begin()
+    async with watched() as (harness, watcher):
         declare(harness)
         watcher.take()
         mark = watcher.outbox.mark()
@@ -235,9 +235,7 @@ async def test_delete_that_may_not_have_arrived_is_sent_again() -> None:
 
 
 async def test_another_one_of_the_same_name_is_told_as_such() -> None:
-    async with open_harness() as harness:
-        watcher = Watcher(harness)
-        watcher.begin()
+    async with watched() as (harness, watcher):
         declare(harness)
         watcher.take()
         watcher.outbox.end()
@@ -260,9 +258,7 @@ async def test_too_many_changes_are_dropped_and_everything_is_told_once_more() -
 
 
 async def test_whether_the_peer_has_heard_everything_is_known() -> None:
-    async with open_harness() as harness:
-        watcher = Watcher(harness)
-        watcher.begin()
+    async with watched() as (harness, watcher):
         declare(harness)
         watcher.take()
         first, second = watcher.outbox.mark(), watcher.outbox.mark()
@@ -273,9 +269,7 @@ async def test_whether_the_peer_has_heard_everything_is_known() -> None:
 
 
 async def test_pipe_can_be_announced_again() -> None:
-    async with open_harness() as harness:
-        watcher = Watcher(harness)
-        watcher.begin()
+    async with watched() as (harness, watcher):
         declare(harness)
         watcher.take()
         watcher.outbox.announce_again("q", harness.directory)

@@ -9,13 +9,12 @@ import pytest
 import trio
 
 from triomq.app import AMQP, Broker, Peer, Synchronise, User, open_broker
-from triomq.clients import open_amqp
-from triomq.core import Action, Changed, ChangeKind, DeclareQueue, Properties, QueueOptions, QueueState
+from triomq.core import Action, Changed, ChangeKind, Properties, QueueState
 from triomq.core.dispatch.feed import Wake
 from triomq.endpoints import AMQPEndpoint, BrokerContext
 from triomq.endpoints.amqp.connection import AMQPServerConnection
 from triomq.endpoints.amqp.handlers import HANDLERS
-from triomq.errors import AccessRefused, ActorStopped, ConfigError
+from triomq.errors import ActorStopped, ConfigError
 from triomq.protocols.amqp import AMQP_METHODS, RestMSPipeCreate, Settings
 from triomq.security import Permission
 
@@ -52,6 +51,16 @@ async def tell(broker: Broker, other: Broker, origin: str, **options: object) ->
 async def open_pair() -> AsyncIterator[tuple[Broker, Broker]]:
     async with open_broker(HERE, drain=0.1) as here, open_broker(HERE, drain=0.1) as there:
         yield here, there
+
+
+@asynccontextmanager
+async def open_announced() -> AsyncIterator[tuple[Broker, Broker, Peer]]:
+    """Open two brokers, the first of which has told the second of a sink, a queue and a binding."""
+    async with open_pair() as (here, there):
+        await declare(here)
+        peer = await tell(here, there, "here")
+        await peer.wait_announced()
+        yield here, there, peer
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -91,10 +100,7 @@ async def take(broker: Broker, queue: str, count: int = 1) -> list[bytes]:
 
 
 async def test_resources_here_and_those_to_come_are_at_the_peer_too() -> None:
-    async with open_pair() as (here, there):
-        await declare(here)
-        peer = await tell(here, there, "here")
-        await peer.wait_announced()
+    async with open_announced() as (here, there, peer):
         ours = "guest@here"
         assert names(there) == ({"news": ours}, {"mine": ours}, {("news", "a.*", "mine")})
         await declare(here, "more", "other", "b.*")
@@ -103,10 +109,7 @@ async def test_resources_here_and_those_to_come_are_at_the_peer_too() -> None:
 
 
 async def test_resource_deleted_here_is_deleted_at_the_peer() -> None:
-    async with open_pair() as (here, there):
-        await declare(here)
-        peer = await tell(here, there, "here")
-        await peer.wait_announced()
+    async with open_announced() as (here, there, peer):
         await here.sink("news").unbind(here.queue("mine"), "a.*")
         await peer.wait_announced()
         assert names(there)[2] == set()
@@ -114,52 +117,6 @@ async def test_resource_deleted_here_is_deleted_at_the_peer() -> None:
         await here.sink("news").delete()
         await peer.wait_announced()
         assert names(there) == ({}, {}, set())
-
-
-async def test_resources_that_the_class_does_not_have_stay_here() -> None:
-    async with open_pair() as (here, there):
-        await here.declare_queue("alone", exclusive=True)
-        await here.declare_sink("hidden", internal=True)
-        await here.declare_sink("hashed", "x-consistent-hash")
-        headers = await here.declare_sink("headers", "headers")
-        queue = await here.declare_queue("q")
-        await headers.bind(queue, arguments={"a": 1})
-        await headers.bind(here.sink("hidden"))
-        await here.sink("hashed").bind(queue, "1")
-        await here.sink("amq.topic").bind(queue, "#")
-        peer = await tell(here, there, "here")
-        await peer.wait_announced()
-        assert names(there) == ({"headers": "guest@here"}, {"q": "guest@here"}, {("amq.topic", "#", "q")})
-        assert peer.statistics().sent == 3
-        await headers.unbind(queue, arguments={"a": 1})
-        await here.queue("alone").delete()
-        await peer.wait_announced()
-        assert peer.statistics().sent == 3
-
-
-async def test_sink_that_comes_again_as_another_kind_does_so_there() -> None:
-    async with open_pair() as (here, there):
-        sink = await here.declare_sink("s", "topic")
-        peer = await tell(here, there, "here")
-        await peer.wait_announced()
-        await sink.delete()
-        await here.declare_sink("s", "fanout")
-        await peer.wait_announced()
-        assert there.directory.sinks["s"].options.kind.value == "fanout"
-
-
-async def test_more_changes_than_may_wait_make_everything_be_told_again() -> None:
-    async with open_pair() as (here, there):
-        peer = await tell(here, there, "here", changes=2)
-        await here.declare_queue("old")
-        await peer.wait_announced()
-        for number in range(20):
-            # In one go, as the endpoint works off a chunk: nothing is sent between them.
-            here.domain_ref.ask_nowait(DeclareQueue(f"q{number}", QueueOptions(), here.session))
-        await here.queue("old").delete()
-        await peer.wait_announced()
-        assert set(names(there)[1]) == {f"q{number}" for number in range(20)}
-        assert peer.statistics().replays > 1
 
 
 # No storms
@@ -232,10 +189,7 @@ async def test_message_published_at_the_peer_comes_into_the_queue_here() -> None
 
 
 async def test_message_published_without_a_connection_comes_when_the_peer_is_back() -> None:
-    async with open_pair() as (here, there):
-        await declare(here)
-        peer = await tell(here, there, "here")
-        await peer.wait_announced()
+    async with open_announced() as (here, there, peer):
         await peer.aclose()
         await there.publish("news", "a.b", b"42")
         assert there.directory.queues["mine"].backlog.ready == 1
@@ -297,26 +251,6 @@ async def test_messages_wait_there_while_memory_is_short_here() -> None:
 
 
 # Protection
-
-
-async def test_clients_there_may_use_but_not_delete_what_is_ours() -> None:
-    async with open_pair() as (here, there):
-        await declare(here)
-        peer = await tell(here, there, "here")
-        await peer.wait_announced()
-        async with open_amqp(url_of(there)) as connection:
-            for refused in (
-                lambda channel: channel.delete_queue("mine"),
-                lambda channel: channel.delete_exchange("news"),
-                lambda channel: channel.unbind("mine", "news", "a.*"),
-                lambda channel: channel.declare_queue("mine", durable=True),
-            ):
-                with pytest.raises(AccessRefused, match="guest@here"):
-                    async with connection.open_channel() as channel:
-                        await refused(channel)
-            async with connection.open_channel() as channel:
-                await channel.declare_exchange("news", "topic", durable=True)
-        assert names(there)[2] == {("news", "a.*", "mine")}
 
 
 async def test_resource_of_both_stays_when_one_of_them_deletes_it() -> None:
@@ -425,10 +359,7 @@ async def test_resource_deleted_without_a_connection_is_deleted_when_the_peer_is
 
 
 async def test_pipe_that_crashed_at_the_peer_is_announced_again() -> None:
-    async with open_pair() as (here, there):
-        await declare(here)
-        peer = await tell(here, there, "here")
-        await peer.wait_announced()
+    async with open_announced() as (here, there, _):
         queue = there.directory.queues["mine"]
         crash(queue)
         await queue.ref.wait_running()
@@ -442,10 +373,7 @@ def crash(queue: QueueState) -> None:
 
 
 async def test_actor_that_crashes_begins_again_and_knows_what_it_announced() -> None:
-    async with open_pair() as (here, there):
-        await declare(here)
-        peer = await tell(here, there, "here")
-        await peer.wait_announced()
+    async with open_announced() as (here, there, peer):
         no_binding = Changed(Action.CREATED, ChangeKind.BINDING, "news", "nothing")  # type: ignore[arg-type]
         here.peer_refs[peer.name].tell_nowait(no_binding)
         await here.queue("mine").delete()
@@ -455,10 +383,7 @@ async def test_actor_that_crashes_begins_again_and_knows_what_it_announced() -> 
 
 
 async def test_peer_can_be_left_alone() -> None:
-    async with open_pair() as (here, there):
-        await declare(here)
-        peer = await tell(here, there, "here")
-        await peer.wait_announced()
+    async with open_announced() as (here, there, peer):
         await peer.aclose()
         assert here.peers == []
         assert names(there)[1] == {"mine": "guest@here"}
