@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from memory_store import MemoryStore
 from triomq.actors import Backoff
@@ -102,7 +103,7 @@ async def test_waiting_is_over_when_the_queue_has_crashed_for_good() -> None:
 
 
 @pytest.mark.usefixtures("quiet_crashes")
-async def test_messages_read_while_the_queue_restarted_are_read_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_messages_read_while_the_queue_restarted_are_read_again(autojump_clock: MockClock) -> None:
     async with durable_messages(Backoff(initial=5)) as (durable, queue):
         refused(queue)
         durable.disk.read()

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.harness import Harness
 from triomq.core import Head, Outcome, Properties, Publish, QueueOptions, encode_core
 from triomq.core.backlog import PriorityBacklog
 
-from ..harness import open_harness, settle
+from ..harness import settle
 
 
 def test_empty_index_has_nothing_to_give() -> None:
@@ -32,34 +33,31 @@ def prioritised(priority: int | None, body: bytes) -> Publish:
     return Publish(head, [encoded + body], start + len(body))
 
 
-async def test_queue_delivers_the_most_urgent_first_and_equals_in_order() -> None:
-    async with open_harness() as harness:
-        queue, consumer = harness.queue(options=QueueOptions(max_priority=5)), harness.consumer()
-        for priority, body in [(None, b"a"), (5, b"b"), (1, b"c"), (200, b"d"), (0, b"e"), (1, b"f")]:
-            queue.ref.tell_nowait(prioritised(priority, body))
-        harness.feed(queue, consumer)
-        bodies = [batch.message(place).body for batch in consumer.batches for place in range(len(batch.contents))]
-        assert bodies == [b"b", b"d", b"c", b"f", b"a", b"e"]
+async def test_queue_delivers_the_most_urgent_first_and_equals_in_order(harness: Harness) -> None:
+    queue, consumer = harness.queue(options=QueueOptions(max_priority=5)), harness.consumer()
+    for priority, body in [(None, b"a"), (5, b"b"), (1, b"c"), (200, b"d"), (0, b"e"), (1, b"f")]:
+        queue.ref.tell_nowait(prioritised(priority, body))
+    harness.feed(queue, consumer)
+    bodies = [batch.message(place).body for batch in consumer.batches for place in range(len(batch.contents))]
+    assert bodies == [b"b", b"d", b"c", b"f", b"a", b"e"]
 
 
-async def test_requeued_message_stands_in_its_old_place_in_its_level() -> None:
-    async with open_harness() as harness:
-        queue, consumer = harness.queue(options=QueueOptions(max_priority=5)), harness.consumer()
-        feed = harness.feed(queue, consumer, messages=1)
-        for priority, body in [(1, b"first"), (1, b"second"), (2, b"urgent")]:
-            queue.ref.tell_nowait(prioritised(priority, body))
-        (batch,) = consumer.batches
-        settle(batch, Outcome.REQUEUE)
-        assert [entry.message.body for entry in queue.backlog.entries()] == [b"first", b"second"]
-        assert feed.window.used == 1
+async def test_requeued_message_stands_in_its_old_place_in_its_level(harness: Harness) -> None:
+    queue, consumer = harness.queue(options=QueueOptions(max_priority=5)), harness.consumer()
+    feed = harness.feed(queue, consumer, messages=1)
+    for priority, body in [(1, b"first"), (1, b"second"), (2, b"urgent")]:
+        queue.ref.tell_nowait(prioritised(priority, body))
+    (batch,) = consumer.batches
+    settle(batch, Outcome.REQUEUE)
+    assert [entry.message.body for entry in queue.backlog.entries()] == [b"first", b"second"]
+    assert feed.window.used == 1
 
 
-async def test_in_a_full_queue_the_least_urgent_give_way() -> None:
-    async with open_harness() as harness:
-        queue = harness.queue(options=QueueOptions(max_priority=5, max_length=2))
-        for priority, body in [(5, b"a"), (1, b"b"), (3, b"c"), (4, b"d")]:
-            queue.ref.tell_nowait(prioritised(priority, body))
-        assert [entry.message.body for entry in queue.backlog.entries()] == [b"a", b"d"]
+async def test_in_a_full_queue_the_least_urgent_give_way(harness: Harness) -> None:
+    queue = harness.queue(options=QueueOptions(max_priority=5, max_length=2))
+    for priority, body in [(5, b"a"), (1, b"b"), (3, b"c"), (4, b"d")]:
+        queue.ref.tell_nowait(prioritised(priority, body))
+    assert [entry.message.body for entry in queue.backlog.entries()] == [b"a", b"d"]
 
 
 @given(st.integers(0, 255), st.integers(1, 255))

@@ -2,7 +2,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.durable import PERSISTENT, TRANSIENT, open_durable_harness
+from core.durable import PERSISTENT, TRANSIENT, DurableHarness, open_durable_harness
 from core.harness import publish, ready
 from core.machine.stepped_harness import WALL_CLOCK
 from core.simulated_disk import SimulatedDisk
@@ -46,15 +46,14 @@ def delayed_on(store: MemoryStore) -> int:
     return sum(each.count for queue in recovered.queues.values() for each in queue.delayed)
 
 
-async def test_only_persistent_messages_are_delayed_in_the_store() -> None:
-    async with open_durable_harness() as durable:
-        queue, other = durable.harness.queue("d"), durable.harness.queue("t", QueueOptions(durable=False))
-        put_off(queue, b"1")
-        put_off(queue, b"2", head=TRANSIENT)
-        put_off(other, b"3")
-        durable.disk.work()
-        assert delayed_on(durable.disk.store) == 1
-        assert [count(queue), count(other)] == [2, 1]
+async def test_only_persistent_messages_are_delayed_in_the_store(durable: DurableHarness) -> None:
+    queue, other = durable.harness.queue("d"), durable.harness.queue("t", QueueOptions(durable=False))
+    put_off(queue, b"1")
+    put_off(queue, b"2", head=TRANSIENT)
+    put_off(other, b"3")
+    durable.disk.work()
+    assert delayed_on(durable.disk.store) == 1
+    assert [count(queue), count(other)] == [2, 1]
 
 
 async def test_messages_wait_in_another_life_for_as_long_as_is_left(autojump_clock: MockClock) -> None:
@@ -76,18 +75,19 @@ async def test_messages_wait_in_another_life_for_as_long_as_is_left(autojump_clo
         assert list(durable.disk.contents(1, spilled=False).values()) == [b"1"]
 
 
-async def test_due_messages_become_ready_and_leave_the_delayed_ones_in_one_batch(autojump_clock: MockClock) -> None:
-    async with open_durable_harness() as durable:
-        queue = durable.harness.queue()
-        put_off(queue, b"1")
-        durable.disk.work()
-        await trio.sleep(LATER + 1)
-        assert ready(queue) == [b"1"]
-        durable.disk.take()
-        durable.disk.write()
-        assert delayed_on(durable.disk.store) == 0
-        assert list(durable.disk.contents(1, spilled=False).values()) == [b"1"]
-        assert durable.disk.take() is None
+async def test_due_messages_become_ready_and_leave_the_delayed_ones_in_one_batch(
+    durable: DurableHarness, autojump_clock: MockClock
+) -> None:
+    queue = durable.harness.queue()
+    put_off(queue, b"1")
+    durable.disk.work()
+    await trio.sleep(LATER + 1)
+    assert ready(queue) == [b"1"]
+    durable.disk.take()
+    durable.disk.write()
+    assert delayed_on(durable.disk.store) == 0
+    assert list(durable.disk.contents(1, spilled=False).values()) == [b"1"]
+    assert durable.disk.take() is None
 
 
 async def test_message_delayed_before_the_rest_is_read_gets_a_number_of_its_own(autojump_clock: MockClock) -> None:

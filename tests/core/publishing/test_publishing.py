@@ -236,9 +236,7 @@ async def test_callers_are_called_when_the_alarm_is_over(watched: Harness) -> No
 # The store
 
 
-async def test_run_routed_by_content_is_not_taken_if_one_of_its_messages_cannot_be(
-    durable: DurableHarness,
-) -> None:
+async def test_run_routed_by_content_is_not_taken_if_one_of_its_messages_cannot_be(durable: DurableHarness) -> None:
     by_headers(durable.harness)
     durable.disk.take()
     durable.disk.fail()
