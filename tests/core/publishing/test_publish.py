@@ -1,20 +1,11 @@
 import pytest
 
 from core.harness import HEAD, Harness, open_harness, publish, ready, settle
-from triomq.core import Enlist, Fits, Offer, Overflow, Publish, QueueOptions, Receipt, Window
+from triomq.core import Enlist, Fits, Offer, Overflow, Publish, QueueOptions, Window
 
 
 def run_of(*contents: bytes) -> Publish:
     return Publish(HEAD, list(contents), sum(map(len, contents)))
-
-
-def test_run_falls_into_messages_that_report_to_one_receipt() -> None:
-    receipt = Receipt(1, 2, 2, lambda: None)
-    parts = Publish(HEAD, [b"a", b"bc"], 3, receipt, 5, 1.5).split()
-    assert [(part.contents, part.size, part.position, part.delay) for part in parts] == [
-        ([b"a"], 1, 5, 1.5),
-        ([b"bc"], 2, 6, 1.5),
-    ]
 
 
 async def test_offer_that_a_feed_takes_at_once_is_accepted(harness: Harness) -> None:

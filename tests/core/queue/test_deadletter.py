@@ -3,20 +3,18 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from core.harness import HEAD, Harness, publish, ready, settle
+from core.harness import HEAD, Harness, publish, settle
 from triomq.core import (
     Bind,
     DeclareSink,
     Enlist,
     Head,
     Outcome,
-    Overflow,
     Properties,
     Publish,
     QueueMessage,
     QueueOptions,
     QueueState,
-    Receipt,
     SinkOptions,
     Target,
     encode_core,
@@ -94,19 +92,6 @@ async def test_without_a_dead_letter_sink_and_with_one_that_is_missing_messages_
         assert state.statistics().unsettled == state.statistics().dead_lettered == 0
 
 
-async def test_only_the_rejected_ones_of_a_batch_become_dead_letters(harness: Harness) -> None:
-    dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
-    harness.feed(state, consumer)
-    publish(state, b"1", b"2", b"3")
-    settle(consumer.batches[0], Outcome.ACCEPT, [0])
-    settle(consumer.batches[0], Outcome.REJECT, [2])
-    assert [entry.message.body for entry in dead.backlog.entries()] == [b"3"]
-    settle(consumer.batches[0], Outcome.REJECT)
-    assert [entry.message.body for entry in dead.backlog.entries()] == [b"3", b"2"]
-    settle(consumer.batches[0], Outcome.REJECT)
-    assert dead.backlog.ready == 2
-
-
 async def test_expired_message_loses_its_expiration_and_tells_what_it_was(
     harness: Harness, autojump_clock: MockClock
 ) -> None:
@@ -119,88 +104,6 @@ async def test_expired_message_loses_its_expiration_and_tells_what_it_was(
     assert (entry["reason"], entry["original-expiration"]) == ("expired", "1500")
     await trio.sleep(100)
     assert dead.backlog.ready == 1
-
-
-async def test_message_that_gives_way_in_a_full_queue_becomes_a_dead_letter(harness: Harness) -> None:
-    dead, state = harness.queue("dead"), harness.queue(options=lettered(max_length=2))
-    publish(state, b"1", b"2", b"3", b"4")
-    assert ready(state) == [b"3", b"4"]
-    assert [entry.message.body for entry in dead.backlog.entries()] == [b"1", b"2"]
-    assert history(harness, next(dead.backlog.entries()).message)[0]["reason"] == "maxlen"
-
-
-async def test_full_queue_may_refuse_and_dead_letter(harness: Harness) -> None:
-    dead = harness.queue("dead")
-    state = harness.queue(options=lettered(max_length=1, overflow=Overflow.REJECT_PUBLISH_DLX))
-    receipt = Receipt(1, 2, 2, lambda: None)
-    publish(state, b"1", b"2", receipt=receipt)
-    assert receipt.refusals == {2}
-    assert ready(state) == [b"1"]
-    assert only(dead).body == b"2"
-
-
-async def test_message_that_comes_back_too_often_becomes_a_dead_letter(harness: Harness) -> None:
-    dead, state, consumer = (
-        harness.queue("dead"),
-        harness.queue(options=lettered(delivery_limit=2)),
-        harness.consumer(),
-    )
-    feed = harness.feed(state, consumer)
-    publish(state, b"poison", b"good")
-    batch = consumer.batches.pop()
-    settle(batch, Outcome.ACCEPT, [1])
-    settle(batch, Outcome.REQUEUE)
-    for _ in range(2):
-        settle(consumer.batches.pop(), Outcome.REQUEUE)
-    assert consumer.batches == []
-    assert history(harness, only(dead))[0]["reason"] == "delivery_limit"
-    assert (feed.window.used, state.backlog.unsettled) == (0, 0)
-
-
-async def test_without_a_dead_letter_sink_a_message_that_comes_back_too_often_is_dropped(harness: Harness) -> None:
-    state, consumer = harness.queue(options=QueueOptions(delivery_limit=0)), harness.consumer()
-    harness.feed(state, consumer)
-    publish(state, b"1", b"2")
-    settle(consumer.batches.pop(), Outcome.REQUEUE)
-    assert (consumer.batches, state.backlog.ready, state.backlog.unsettled) == ([], 0, 0)
-
-
-async def test_message_that_was_never_sent_does_not_count_against_the_limit(harness: Harness) -> None:
-    state, consumer = harness.queue(options=QueueOptions(delivery_limit=0)), harness.consumer()
-    harness.feed(state, consumer)
-    publish(state, b"1")
-    settle(consumer.batches.pop(), Outcome.RETURN)
-    assert consumer.take() == [b"1"]
-
-
-async def test_circle_of_expiry_alone_ends_when_the_message_comes_round(
-    harness: Harness, autojump_clock: MockClock
-) -> None:
-    a = harness.queue("a", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="b"))
-    b = harness.queue("b", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="a"))
-    publish(a, b"x")
-    await trio.sleep(1.5)
-    assert (a.backlog.ready, b.backlog.ready) == (0, 1)
-    await trio.sleep(100)
-    assert (a.backlog.ready, b.backlog.ready) == (0, 0)
-
-
-async def test_circle_with_a_rejection_in_it_goes_on_and_counts(harness: Harness, autojump_clock: MockClock) -> None:
-    work = harness.queue("work", QueueOptions(dead_letter_sink="", dead_letter_key="retry"))
-    retry = harness.queue("retry", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="work"))
-    consumer = harness.consumer()
-    harness.feed(work, consumer)
-    publish(work, b"x")
-    for _ in range(4):
-        settle(consumer.batches.pop(), Outcome.REJECT)
-        assert retry.backlog.ready == 1
-        await trio.sleep(1.5)
-    (batch,) = consumer.batches
-    entries = history(harness, batch.message(0))
-    assert [(entry["queue"], entry["reason"], entry["count"]) for entry in entries] == [
-        ("retry", "expired", 4),
-        ("work", "rejected", 4),
-    ]
 
 
 async def test_two_full_queues_that_dead_letter_into_each_other_wait_for_nobody(harness: Harness) -> None:

@@ -9,11 +9,9 @@ from triomq.core import (
     Enlist,
     Feed,
     Get,
-    Head,
     InExclusiveUse,
     MoveFeed,
     Outcome,
-    Overflow,
     Publish,
     Purge,
     QueueOptions,
@@ -24,14 +22,6 @@ from triomq.core import (
 
 def nothing() -> None:
     """Nobody waits for this receipt."""
-
-
-async def test_messages_leave_in_the_order_in_which_they_came(harness: Harness) -> None:
-    state, consumer = harness.queue(), harness.consumer()
-    publish(state, b"1", b"2")
-    harness.feed(state, consumer)
-    publish(state, b"3")
-    assert consumer.take() == [b"1", b"2", b"3"]
 
 
 async def test_several_runs_of_a_turn_are_dispatched_once(harness: Harness) -> None:
@@ -46,93 +36,6 @@ async def test_several_runs_of_a_turn_are_dispatched_once(harness: Harness) -> N
     harness.turn(runs)
     [batch] = consumer.batches
     assert batch.contents == [b"1", b"2"]
-
-
-async def test_oldest_give_way_when_there_are_too_many(harness: Harness) -> None:
-    state = harness.queue(options=QueueOptions(max_length=2))
-    receipt = Receipt(1, 4, 4, nothing)
-    publish(state, b"1", b"2", b"3", b"4", receipt=receipt)
-    assert ready(state) == [b"3", b"4"]
-    assert (receipt.missing, receipt.refusals) == (0, None)
-
-
-async def test_message_that_a_consumer_takes_at_once_does_not_give_way(harness: Harness) -> None:
-    state, consumer = harness.queue(options=QueueOptions(max_length=0)), harness.consumer()
-    harness.feed(state, consumer, messages=2)
-    publish(state, b"1", b"2", b"3")
-    assert consumer.take() == [b"1", b"2"]
-    assert ready(state) == []
-
-
-async def test_newest_are_refused_when_a_full_queue_rejects(harness: Harness) -> None:
-    state = harness.queue(options=QueueOptions(max_length=2, overflow=Overflow.REJECT_PUBLISH))
-    receipt = Receipt(7, 3, 3, nothing)
-    publish(state, b"1", b"2", b"3", receipt=receipt)
-    assert ready(state) == [b"1", b"2"]
-    assert (receipt.missing, receipt.refusals) == (0, {9})
-    assert state.statistics().dropped == 1
-
-
-async def test_message_that_comes_back_to_a_full_queue_that_rejects_stays(harness: Harness) -> None:
-    state = harness.queue(options=QueueOptions(max_length=2, overflow=Overflow.REJECT_PUBLISH))
-    consumer = harness.consumer()
-    feed = harness.feed(state, consumer, messages=2)
-    publish(state, b"1", b"2", b"3", b"4")
-    close(feed)
-    settle(consumer.batches[0], Outcome.REQUEUE)
-    assert ready(state) == [b"1", b"2", b"3", b"4"]
-
-
-async def test_run_larger_than_a_queue_that_rejects_passes_through_to_its_consumers(harness: Harness) -> None:
-    options = QueueOptions(max_bytes=2, overflow=Overflow.REJECT_PUBLISH)
-    state, consumer = harness.queue(options=options), harness.consumer()
-    harness.feed(state, consumer)
-    receipt = Receipt(1, 5, 5, nothing)
-    publish(state, b"1", b"2", b"33", b"4", b"5", receipt=receipt)
-    assert consumer.take() == [b"1", b"2", b"33", b"4", b"5"]
-    assert receipt.refusals is None
-
-
-async def test_octets_around_the_body_do_not_count_against_the_limit(harness: Harness) -> None:
-    state = harness.queue(options=QueueOptions(max_bytes=4))
-    head = Head(body_start=3, body_trailer=1)
-    publish(state, b"pppaat", b"pppbbt", head=head)
-    assert state.statistics().ready_bytes == 4
-    assert len(ready(state)) == 2
-
-
-async def test_connection_that_publishes_more_than_a_queue_holds_and_consumes_from_it_finishes(
-    harness: Harness,
-) -> None:
-    options = QueueOptions(max_length=100, overflow=Overflow.REJECT_PUBLISH)
-    state, consumer = harness.queue(options=options), harness.consumer()
-    harness.feed(state, consumer, messages=5)
-    bodies = [str(number).encode() for number in range(200)]
-    seen: list[bytes] = []
-    refused: list[bytes] = []
-
-    def settle_all() -> None:
-        batches, consumer.batches = consumer.batches, []
-        for batch in batches:
-            seen.extend(content for content in batch.contents if content is not None)
-            settle(batch)
-
-    def chunk(start: int) -> None:
-        for body in bodies[start : start + 20]:
-            receipt = Receipt(1, 1, 1, nothing)
-            publish(state, body, receipt=receipt)
-            assert not receipt.missing
-            if receipt.refusals:
-                refused.append(body)
-        settle_all()
-
-    for start in range(0, 200, 20):
-        harness.turn(lambda start=start: chunk(start))  # type: ignore[misc]
-    while consumer.batches:
-        harness.turn(settle_all)
-    assert sorted(seen + refused) == sorted(bodies)
-    assert seen == [body for body in bodies if body not in refused]
-    assert state.statistics().ready == state.statistics().unsettled == 0
 
 
 async def test_backlog_of_a_million_leaves_batch_by_batch_as_the_outlet_has_room(harness: Harness) -> None:
@@ -153,19 +56,6 @@ async def test_backlog_of_a_million_leaves_batch_by_batch_as_the_outlet_has_room
     assert delivered == 5_000
     close(feed)
     assert state.statistics().ready == 1_000_000 - delivered - 100
-
-
-async def test_ack_on_one_queue_starts_the_next_under_a_shared_window(harness: Harness) -> None:
-    channel = Window(1)
-    first, second = harness.queue("q1"), harness.queue("q2")
-    one, two = harness.consumer(), harness.consumer()
-    harness.feed(first, one, shared=(channel,))
-    harness.feed(second, two, shared=(channel,))
-    publish(first, b"1")
-    publish(second, b"2")
-    assert (len(one.batches), len(two.batches)) == (1, 0)
-    settle(one.batches[0])
-    assert two.take() == [b"2"]
 
 
 async def test_queue_that_is_deleted_gives_the_room_of_what_is_out_to_others(harness: Harness) -> None:
@@ -195,20 +85,6 @@ async def test_queue_that_crashes_gives_the_room_of_what_is_out_to_others(harnes
     assert one.closed == ["the queue has crashed"]
     assert two.take() == [b"2"]
     assert ready(first) == [b"1"]
-
-
-async def test_closing_a_feed_lets_the_next_in_line_go(harness: Harness) -> None:
-    channel = Window(bytes=10)
-    states = [harness.queue(name) for name in ("q1", "q2", "q3")]
-    consumers = [harness.consumer() for _ in states]
-    feeds = [
-        harness.feed(state, consumer, shared=(channel,)) for state, consumer in zip(states, consumers, strict=True)
-    ]
-    for state, size in zip(states, (5, 8, 2), strict=True):
-        publish(state, bytes(size))
-    assert consumers[2].take() == []
-    close(feeds[1])
-    assert consumers[2].take() == [bytes(2)]
 
 
 async def test_message_that_gives_way_was_offered_to_every_feed_first(harness: Harness) -> None:
@@ -302,20 +178,6 @@ def test_run_is_tried_again_message_by_message_with_one_receipt() -> None:
     ]
     parts[1].abandoned(RuntimeError("poison"))
     assert (receipt.missing, receipt.refusals) == (2, {12})
-
-
-async def test_messages_told_while_a_queue_is_restarted_are_placed_when_it_runs(harness: Harness) -> None:
-    state, done = harness.queue(), trio.Event()
-    receipt = Receipt(1, 1, 1, done.set)
-
-    def crash_and_publish() -> None:
-        harness.crash_nowait(state)
-        publish(state, b"1", receipt=receipt)
-        assert receipt.missing
-
-    harness.turn(crash_and_publish)
-    await done.wait()
-    assert ready(state) == [b"1"]
 
 
 async def test_queue_that_crashes_too_often_is_stopped_and_refuses() -> None:

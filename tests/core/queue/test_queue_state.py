@@ -6,16 +6,6 @@ def test_new_store_is_empty() -> None:
     assert QueueState("q", QueueOptions(), Directory("d")).statistics() == QueueStatistics(0, 0, 0, 0, 0, 0, 0)
 
 
-async def test_statistics_count_what_is_there_and_what_was(harness: Harness) -> None:
-    state, consumer = harness.queue("q", QueueOptions(max_length=2)), harness.consumer()
-    harness.feed(state, consumer, messages=1)
-    publish(state, b"1", b"22", b"333", b"4444")
-    settle(consumer.batches[0])
-    assert state.statistics() == QueueStatistics(
-        ready=1, ready_bytes=4, unsettled=1, feeds=1, published=4, delivered=2, dropped=1
-    )
-
-
 async def test_taking_back_closes_every_feed_and_gives_every_window_back(harness: Harness) -> None:
     state, channel = harness.queue("q"), Window(9)
     consumers = [harness.consumer(), harness.consumer()]
