@@ -97,14 +97,6 @@ async def test_crashed_message_is_tried_again_in_parts_and_only_the_poison_is_gi
     assert str(letter.error) == "poison"
 
 
-async def test_asker_of_a_request_that_crashes_gets_an_error(system: System, autojump_clock: MockClock) -> None:
-    ref = await system.start(Counter)
-    with pytest.raises(HandlerFailed) as caught:
-        await ref.ask(AskBoom())
-    assert isinstance(caught.value.__cause__, ValueError)
-    assert await ref.ask(Add(1)) == 1
-
-
 async def test_request_that_was_asked_without_waiting_is_not_tried_again(
     system: System, autojump_clock: MockClock
 ) -> None:
@@ -128,21 +120,6 @@ async def test_refused_is_an_answer_and_no_crash(system: System) -> None:
     assert (ref.epoch, ref.state) == (1, "running")
 
 
-async def test_crash_in_after_batch_runs_no_message_again(system: System, autojump_clock: MockClock) -> None:
-    log = Log()
-
-    class Fragile(Counter):
-        def after_batch(self) -> None:
-            if self.epoch == 1 and "b" in self.log:
-                raise ValueError("after")
-
-    ref = await system.start(lambda: Fragile(log))
-    system.turn.run(lambda: [ref.tell_nowait(Note(text)) for text in "ab"])
-    await settled()
-    assert log == ["start 1", "a", "b", "start 2"]
-    assert system.dead_letters.count == 0
-
-
 async def test_new_incarnation_is_touched_by_messages_alone(system: System, autojump_clock: MockClock) -> None:
     """An ``after_batch`` that always crashes costs one restart per batch, not one after the other for ever."""
 
@@ -154,18 +131,6 @@ async def test_new_incarnation_is_touched_by_messages_alone(system: System, auto
     ref.tell_nowait(Note("a"))
     await settled()
     assert (ref.epoch, ref.state) == (2, "running")
-
-
-async def test_after_batch_that_a_crash_has_skipped_is_made_up_for(system: System, autojump_clock: MockClock) -> None:
-    class Tidy(Counter):
-        def after_batch(self) -> None:
-            self.log.append(f"after {self.epoch}")
-
-    log = Log()
-    ref = await system.start(lambda: Tidy(log))
-    ref.tell_nowait(Several(("a", "poison")))
-    await settled()
-    assert log == ["start 1", "start 2", "a", "start 3", "after 3"]
 
 
 async def test_actor_with_its_handler_on_the_stack_cannot_answer(system: System) -> None:

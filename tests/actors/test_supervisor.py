@@ -107,6 +107,9 @@ def child(parent: Ref, name: str) -> Ref:
     return parent.children[name]
 
 
+ALL_START = ["a starts", "b starts", "c starts"]
+
+
 async def test_children_start_left_to_right_and_stop_right_to_left(autojump_clock: MockClock) -> None:
     log = Log()
     async with open_system() as system:
@@ -124,38 +127,26 @@ async def test_started_means_that_all_children_have_started(system: System, auto
     assert system.registry.find("/top/c").state == "running"
 
 
-async def test_strategy_one_for_one_restarts_only_the_crashed_child(system: System, autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ("one_for_one", {"a": ["a starts"], "b": ["b starts"]}),
+        ("one_for_all", {"a": ["c stops", "b stops", *ALL_START], "b": ["c stops", "a stops", *ALL_START]}),
+        ("rest_for_one", {"b": ["c stops", "b starts", "c starts"], "c": ["c starts"]}),
+    ],
+)
+async def test_strategy_decides_which_siblings_are_restarted_with_a_crashed_child(
+    system: System, strategy: str, expected: dict[str, list[str]], autojump_clock: MockClock
+) -> None:
     log = Log()
-    ref = await supervisor(system, log)
-    for name in "ab":
+    ref = await supervisor(system, log, strategy=strategy)
+    for name, events in expected.items():
         log.clear()
         crash(child(ref, name))
         await settled()
-        assert log == [f"{name} starts"]
-
-
-async def test_strategy_one_for_all_restarts_all_children(system: System, autojump_clock: MockClock) -> None:
-    log = Log()
-    ref = await supervisor(system, log, strategy="one_for_all")
-    for name, others in [("a", ["c stops", "b stops"]), ("b", ["c stops", "a stops"])]:
-        log.clear()
-        crash(child(ref, name))
-        await settled()
-        assert log == [*others, "a starts", "b starts", "c starts"]
-    assert [one.epoch for one in ref.children.values()] == [3, 3, 3]
-
-
-async def test_rest_for_one_restarts_those_that_were_started_later(system: System, autojump_clock: MockClock) -> None:
-    log = Log()
-    ref = await supervisor(system, log, strategy="rest_for_one")
-    log.clear()
-    crash(child(ref, "b"))
-    await settled()
-    assert log == ["c stops", "b starts", "c starts"]
-    log.clear()
-    crash(child(ref, "c"))
-    await settled()
-    assert log == ["c starts"]
+        assert log == events
+    if strategy == "one_for_all":
+        assert [one.epoch for one in ref.children.values()] == [3, 3, 3]
 
 
 async def test_messages_of_siblings_wait_while_they_are_restarted(system: System, autojump_clock: MockClock) -> None:
