@@ -5,6 +5,7 @@ jump by a second, and waits until the broker has answered after each jump: a pee
 """
 
 from collections.abc import Awaitable, Callable
+from weakref import WeakKeyDictionary
 
 import trio
 import trio.testing
@@ -12,10 +13,11 @@ import trio.testing
 from endpoints.contract import Consuming, OwnEndpointParty, Publishing, Sent
 from endpoints.toys.router import RouterToyClient, RouterToyEndpoint, RouterToys
 from endpoints.toys.router_peer import RouterPeer
+from triomq.app import Broker
 from triomq.transports.zmq import Frames
 
-_PATIENCE = 0.1
-"""Seconds that a peer waits for the answer to a PING until it counts it as missing."""
+_parties: "WeakKeyDictionary[Broker, list[RouterParty]]" = WeakKeyDictionary()
+"""Those of each broker: when time jumps for one of them it does so for all."""
 
 
 class RouterParty(OwnEndpointParty):
@@ -27,17 +29,22 @@ class RouterParty(OwnEndpointParty):
 
     async def begin(self) -> None:
         await self.open_endpoint()
-        endpoint = self.own_endpoint
-        assert isinstance(endpoint, RouterToyEndpoint)
-        self.peer = RouterPeer(endpoint.listener.port, self.user, came=self.came)
+        self._port = self._port_now()
+        self.peer = RouterPeer(self._port, self.user, came=self.came)
         self._missing = 0  # seconds without an answer
         self.nursery.start_soon(self.peer.run)
         assert await self.peer.is_let_in(), "the authenticator refuses"
         await self.peer.call(b"HELLO")
+        _parties.setdefault(self.broker, []).append(self)
 
     def came(self, frames: Frames) -> None:
         if frames[0] == b"BYE" or frames[2:3] == [b"Forbidden"]:
             self.ended = True
+
+    def _port_now(self) -> int:
+        endpoint = self.own_endpoint
+        assert isinstance(endpoint, RouterToyEndpoint)
+        return endpoint.listener.port
 
     async def settled(self) -> None:
         if not (self._deaf or self.ended):
@@ -49,10 +56,16 @@ class RouterParty(OwnEndpointParty):
         assert isinstance(clock, trio.testing.MockClock)
         for _ in range(int(seconds)):
             clock.jump(1)
-            with trio.move_on_after(_PATIENCE) as scope:
-                await self.settled()
-            self._missing = self._missing + 1 if scope.cancelled_caught else 0
-            self.ended = self.ended or self._missing >= RouterToyClient.silence
+            for party in _parties[self.broker]:
+                await party._say_and_hear()
+
+    async def _say_and_hear(self) -> None:
+        """Show the broker that this peer is alive, and count for how long the broker shows nothing."""
+        patience = 0.7 if self._port_now() == self._port else 0.0  # otherwise the endpoint was bound anew
+        with trio.move_on_after(patience) as waiting:  # it may just be crashing
+            await self.settled()
+        self._missing = self._missing + 1 if waiting.cancelled_caught else 0
+        self.ended = self.ended or self._missing >= RouterToyClient.silence
 
     async def lasts(self, function: Callable[[], Awaitable[None]], seconds: float) -> None:
         async with trio.open_nursery() as nursery:

@@ -42,7 +42,7 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     Args:
         domain: The domain of the socket that it wants to.
         address: Its IP address; empty where it has none.
-        identity: The identity that it has chosen itself; empty if none.
+        identity: That of the connection in libzmq, mostly empty; never the one that the peer has chosen for messages.
         mechanism: How it says who it is.
         user: With PLAIN, the user's name.
         password: With PLAIN.

@@ -40,6 +40,9 @@ OUTBOX_BYTES: Final = 1024 * 1024
 _FRAME: Final = 64
 """Bytes that a frame in an outbox counts beside its content: the object and its place."""
 
+_BATCH_BYTES: Final = 1024 * 1024
+"""Bytes from which a wake-up brings no further message: what comes is in memory before anything can refuse it."""
+
 _RETRY: Final = 0.02
 """Seconds until outboxes are tried again, should no wake-up tell that there is room."""
 
@@ -173,14 +176,15 @@ class Router(ZMQSocket):
 
     def _receive_all(self) -> list[Received]:
         messages: list[Received] = []
-        socket, receive, users = self.socket, _Backend.recv, self._users
+        socket, receive, users, room = self.socket, _Backend.recv, self._users, _BATCH_BYTES
         try:
-            for _ in range(BATCH):
+            while room > 0 and len(messages) < BATCH:
                 frame = receive(socket, _NOW, False)
                 identity, frames = frame.bytes, []
                 while frame.more:
                     frame = receive(socket, _NOW, False)
                     frames.append(frame.bytes)
+                    room -= len(frame)
                 messages.append(Received(identity, frames, user_of(frame) if users else ""))
         except zmq.Again:
             pass
