@@ -38,7 +38,7 @@ class Account:
         return number
 
 
-class InPlace(InPlaceActor):
+class Handlers:
     def __init__(self, account: Account) -> None:
         self.account = account
 
@@ -49,15 +49,12 @@ class InPlace(InPlaceActor):
         return self.account.take(message.number)
 
 
-class Plain(Actor):
-    def __init__(self, account: Account) -> None:
-        self.account = account
+class InPlace(Handlers, InPlaceActor):
+    pass
 
-    def told(self, message: Told) -> None:
-        self.account.take(message.number)
 
-    def asked(self, message: Asked) -> int:
-        return self.account.take(message.number)
+class Plain(Handlers, Actor):
+    pass
 
 
 class Patient(Plain):

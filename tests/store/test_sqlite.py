@@ -105,13 +105,6 @@ def test_log_that_is_cut_anywhere_opens_at_a_whole_batch(work: list[OperationBat
             assert contents(again)["pieces"] == states[work[-1].number]["pieces"]
 
 
-def test_batch_that_is_sent_again_is_not_done_again(store: SqliteStore) -> None:
-    batch = OperationBatch(1, [DECLARE, append(1)])
-    assert store.commit([batch]) == 1
-    assert store.commit([batch, OperationBatch(2, [append(2)])]) == 2
-    assert [segment.first for segment in segments(store)] == [1, 2]
-
-
 def test_batches_go_on_where_they_were_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE]), OperationBatch(2, [append(5, 2)])])

@@ -8,7 +8,7 @@ from core.machine.stepped_harness import WALL_CLOCK
 from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.actors import Backoff
-from triomq.core import Enlist, Head, Publish, Purge, QueueOptions, QueueState
+from triomq.core import Enlist, Head, Publish, QueueOptions, QueueState
 from triomq.errors import StoreCorrupt
 from triomq.store import MessagesDelayed
 
@@ -99,31 +99,6 @@ async def test_message_delayed_before_the_rest_is_read_gets_a_number_of_its_own(
         assert delayed_on(store) == count(queue) == 3
         await trio.sleep(LATER + 1)
         assert sorted(ready(queue)) == [b"1", b"2", b"3"]
-
-
-async def test_delayed_messages_purged_before_they_are_read_do_not_come(autojump_clock: MockClock) -> None:
-    store = await kept_for_later(b"1", b"2")
-    async with open_durable_harness(store) as durable:
-        queue = durable.harness.directory.queues["q"]
-        durable.disk.read()
-        assert queue.ref.ask_nowait(Purge()) == 2
-        assert count(queue) == 0
-        durable.disk.answer_fetches()
-        durable.disk.work()
-        assert (count(queue), delayed_on(store)) == (0, 0)
-        await trio.sleep(LATER + 1)
-        assert ready(queue) == []
-
-
-async def test_messages_are_read_again_if_the_queue_crashes_before_they_come(quiet_crashes: None) -> None:
-    store = await kept_for_later(b"1")
-    async with open_durable_harness(store) as durable:
-        queue = durable.harness.directory.queues["q"]
-        await durable.harness.crash(queue)
-        durable.disk.work()
-        assert count(queue) == 1
-        assert queue.delayed is not None
-        assert not queue.delayed.expected
 
 
 async def test_messages_are_read_again_if_nobody_was_there_to_be_told(

@@ -2,7 +2,6 @@ import pytest
 
 from core.durable import (
     ONE,
-    PERSISTENT,
     TRANSIENT,
     DurableHarness,
     backlog_of,
@@ -104,18 +103,6 @@ async def test_auto_deleted_things_are_gone_from_the_store(durable: DurableHarne
     assert kept_in(durable.disk.store) == ([], [], [])
 
 
-async def test_queue_declared_again_has_nothing_of_its_predecessor() -> None:
-    async with open_durable_harness() as durable:
-        publish(durable.harness.queue("q"), b"1", head=PERSISTENT)
-        durable.disk.work()
-        durable.harness.delete("q")
-        durable.harness.queue("q", QueueOptions(max_length=1))
-        durable.disk.work()
-    _, directory = open_durable_directory(durable.disk.store, 0)
-    queue = directory.queues["q"]
-    assert (queue.backlog.paged, queue.options.max_length) == (0, 1)
-
-
 async def test_declare_and_delete_of_something_durable_make_sync_points(durable: DurableHarness) -> None:
     harness, persistence, disk = durable.harness, durable.persistence, durable.disk
     harness.queue("t", TRANSIENT_QUEUE)
@@ -203,18 +190,6 @@ async def test_binding_that_leads_nowhere_is_left_out(caplog: pytest.LogCaptureF
     store.commit([OperationBatch(store.committed + 1, [QueueDeleted(1)])])
     assert kept_in(store) == (["s"], [], [])
     assert "led nowhere" in caplog.text
-
-
-async def test_queue_in_another_life_has_what_the_store_has() -> None:
-    async with open_durable_harness() as durable:
-        queue = durable.harness.queue("q")
-        publish(queue, b"1", b"22", b"333", head=PERSISTENT)
-        publish(queue, b"4444", head=TRANSIENT)
-        durable.disk.work()
-    async with open_durable_harness(durable.disk.store) as again:
-        statistics = again.harness.directory.queues["q"].statistics()
-        assert (statistics.ready, statistics.ready_bytes) == (3, 6)
-        assert again.harness.queue("new").backlog.queue == 2  # type: ignore[union-attr]
 
 
 def test_size_of_what_is_settled_in_part_is_about_right() -> None:

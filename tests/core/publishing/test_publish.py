@@ -1,7 +1,7 @@
 import pytest
 
-from core.harness import HEAD, Harness, open_harness, publish, ready, settle
-from triomq.core import Enlist, Fits, Offer, Overflow, Publish, QueueOptions, Window
+from core.harness import HEAD, Harness, open_harness, publish
+from triomq.core import Enlist, Fits, Offer, Overflow, Publish, QueueOptions
 
 
 def run_of(*contents: bytes) -> Publish:
@@ -18,27 +18,6 @@ async def test_offer_that_a_feed_takes_at_once_is_accepted(harness: Harness) -> 
     assert harness.turn(offer_three) == [True, True, False]
     assert consumer.take() == [b"1", b"2"]
     assert queue.ref.ask_nowait(Enlist()).published == 2
-
-
-async def test_offer_that_nobody_takes_leaves_no_trace(harness: Harness) -> None:
-    queue, consumer, channel = harness.queue(), harness.consumer(), Window(1)
-    assert not queue.ref.ask_nowait(Offer(HEAD, b"no feed"))
-    harness.feed(queue, consumer, shared=(channel,))
-    assert queue.ref.ask_nowait(Offer(HEAD, b"1"))
-    assert not queue.ref.ask_nowait(Offer(HEAD, b"no room"))
-    settle(consumer.batches[0])
-    assert consumer.take() == []
-    statistics = queue.ref.ask_nowait(Enlist())
-    assert (statistics.ready, statistics.published, statistics.dropped) == (0, 1, 0)
-
-
-async def test_offer_does_not_pass_what_waits_already(harness: Harness) -> None:
-    queue, consumer = harness.queue(), harness.consumer()
-    feed = harness.feed(queue, consumer, messages=1)
-    publish(queue, b"1", b"2")
-    assert not queue.ref.ask_nowait(Offer(HEAD, b"3"))
-    feed.resize(5)
-    assert ready(queue) == []
 
 
 async def test_offer_to_a_queue_that_keeps_nothing_still_reaches_a_feed(harness: Harness) -> None:
@@ -65,19 +44,6 @@ async def test_queue_tells_whether_it_would_refuse(
 ) -> None:
     queue = harness.queue(options=options)
     assert queue.ref.ask_nowait(Fits([run_of(body) for body in runs])) is fits
-
-
-async def test_waiter_for_room_is_called_once_when_there_may_be_some(harness: Harness) -> None:
-    queue, consumer = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT)), harness.consumer()
-    told: list[str] = []
-    publish(queue, b"1")
-    queue.when_room(lambda: told.append("room"))
-    publish(queue, b"refused")
-    assert told == []
-    harness.feed(queue, consumer)
-    assert told == ["room"]
-    settle(consumer.batches[0])
-    assert told == ["room"]
 
 
 async def test_waiter_for_room_in_a_queue_that_is_deleted_is_called(harness: Harness) -> None:

@@ -272,9 +272,8 @@ async def test_deleted_queue_frees_its_messages_in_turns(harness: Harness) -> No
     assert queue.backlog.ready == 0
 
 
-@pytest.mark.parametrize("how", ["requeue all", "nack up to 0", "nack up to the last", "accept"])
-@pytest.mark.parametrize("in_turns", [True, False])
-async def test_hundred_thousand_deliveries_are_settled_in_turns(harness: Harness, how: str, in_turns: bool) -> None:
+def with_all_out(harness: Harness, *, in_turns: bool) -> tuple[QueueState, Ledger]:
+    """A queue whose hundred thousand messages are out, and the ledger of their deliveries."""
     queue, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
     if in_turns:
         ledger.begin_later = harness.directory.chores.add
@@ -284,6 +283,13 @@ async def test_hundred_thousand_deliveries_are_settled_in_turns(harness: Harness
     for batch in consumer.batches:
         ledger.enter(batch)
     queue.ref.ask_nowait(CloseFeed(feed))
+    return queue, ledger
+
+
+@pytest.mark.parametrize("how", ["requeue all", "nack up to 0", "nack up to the last", "accept"])
+@pytest.mark.parametrize("in_turns", [True, False])
+async def test_hundred_thousand_deliveries_are_settled_in_turns(harness: Harness, how: str, in_turns: bool) -> None:
+    queue, ledger = with_all_out(harness, in_turns=in_turns)
     match how:
         case "requeue all":
             harness.turn(ledger.requeue_all)
@@ -306,14 +312,7 @@ async def test_hundred_thousand_deliveries_are_settled_in_turns(harness: Harness
 
 
 async def test_deliveries_up_to_any_number_are_settled_in_turns_and_those_behind_it_are_left(harness: Harness) -> None:
-    queue, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
-    ledger.begin_later = harness.directory.chores.add
-    feed = harness.feed(queue, consumer)
-    for number in range(100):
-        publish(queue, *[b"%d" % number] * 1000)
-    for batch in consumer.batches:
-        ledger.enter(batch)
-    queue.ref.ask_nowait(CloseFeed(feed))
+    queue, ledger = with_all_out(harness, in_turns=True)
     harness.turn(lambda: ledger.settle_up_to(99_000, Outcome.REQUEUE))
     assert (ledger.oldest, queue.backlog.unsettled > 50_000) == (99_001, True)
     with pytest.raises(UnknownDelivery):

@@ -11,7 +11,6 @@ from triomq.core import (
     Persistence,
     QueueLocked,
     QueueOptions,
-    QueueStopped,
     Route,
     SinkInternal,
     SinkKind,
@@ -101,14 +100,6 @@ async def test_queue_is_found_by_those_who_may_use_it(harness: Harness) -> None:
         harness.directory.queue("mine", harness.session)
     with pytest.raises(NoSuchQueue):
         harness.directory.queue("none", session)
-
-
-async def test_queue_that_was_stopped_by_its_supervisor_says_so() -> None:
-    async with open_harness(max_restarts=0) as harness:
-        queue = harness.queue("q")
-        await harness.crash_for_good(queue)
-        with pytest.raises(QueueStopped, match="stopped by supervisor"):
-            harness.directory.queue("q", harness.session)
 
 
 async def test_waiter_for_an_idle_domain_is_called_once_at_the_end_of_the_turn(harness: Harness) -> None:

@@ -131,15 +131,6 @@ async def test_queue_that_is_being_restarted_can_be_deleted(harness: Harness) ->
     assert harness.queue("q").ref.state == "running"
 
 
-async def test_auto_delete_queue_goes_with_its_last_feed(harness: Harness) -> None:
-    queue = harness.queue("q", QueueOptions(auto_delete=True))
-    feeds = [harness.feed(queue, harness.consumer()) for _ in range(2)]
-    close(feeds[0])
-    assert "q" in harness.directory.queues
-    close(feeds[1])
-    assert "q" not in harness.directory.queues
-
-
 async def test_auto_delete_queue_stays_if_another_feed_opens_in_the_same_turn(harness: Harness) -> None:
     queue = harness.queue("q", QueueOptions(auto_delete=True))
     feed = harness.feed(queue, harness.consumer())
@@ -277,16 +268,6 @@ async def test_domain_that_crashed_comes_back_with_what_it_had(harness: Harness)
     harness.feed(queue, consumer)
     assert [(batch.contents, batch.redelivered) for batch in consumer.batches] == [([b"1"], True), ([b"2"], False)]
     harness.bind("s", "q", "b")
-
-
-async def test_messages_that_come_back_when_a_domain_crashes_give_way_if_they_are_too_many(harness: Harness) -> None:
-    queue, consumer = harness.queue("q", QueueOptions(max_length=2)), harness.consumer()
-    harness.feed(queue, consumer)
-    publish(queue, b"1", b"2", b"3")
-    await crash_domain(harness)
-    await trio.testing.wait_all_tasks_blocked()
-    assert ready(queue) == [b"2", b"3"]
-    assert queue.statistics().dropped == 1
 
 
 async def test_routes_that_were_found_before_a_domain_crashed_are_known_to_be_old(harness: Harness) -> None:

@@ -11,19 +11,15 @@ from triomq.core import (
     AppliesTo,
     DeclareQueue,
     Get,
-    Head,
     Inequivalent,
     Overflow,
     Policies,
     Policy,
     PolicyOptions,
-    Properties,
-    Publish,
     QueueOptions,
     SetPolicies,
     SinkKind,
     SinkOptions,
-    encode_core,
 )
 from triomq.core.queue.deadletter import MOST_DEAD_LETTERS
 from triomq.core.topology.policy import queue_options, sink_options
@@ -168,18 +164,6 @@ async def test_time_to_live_counts_for_messages_that_come_from_then_on(
     taken = [batch.contents[0] for _ in range(2) if (batch := queue.ref.ask_nowait(Get())) is not None]
     assert taken == [b"before", b"later"]
     assert queue.expired == 1
-
-
-async def test_messages_own_expiration_and_the_policys_are_both_kept(
-    harness: Harness, autojump_clock: MockClock
-) -> None:
-    queue = harness.queue()
-    apply_policy(harness, policy(message_ttl=5.0))
-    encoded = encode_core(Properties(expiration=1.0))
-    head = Head(properties_stop=len(encoded), body_start=len(encoded), has_expiration=True)
-    queue.ref.tell_nowait(Publish(head, [encoded], len(encoded)))
-    await trio.sleep(2)
-    assert ready(queue) == []
 
 
 async def test_queue_goes_that_nobody_has_used_since_the_policy_came(
