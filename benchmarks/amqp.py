@@ -1,6 +1,11 @@
 """Measure `triomq serve` over AMQP 0-9-1, with RabbitMQ beside it where it is installed.
 
-    python benchmarks/amqp.py --only noack-100 prefetch-1 --rounds 5
+    python benchmarks/amqp.py --only noack-200 prefetch-1 --rounds 5
+    python benchmarks/amqp.py --same-heads
+
+Messages have properties as services send them: content type, trace, message-id and timestamp, of which the last three
+differ in each message. `--same-heads` shows the table in which all heads are alike and carry no property, which
+flatters a broker that handles together what is alike.
 
 Brokers run as processes of their own and are driven in turn (A B A B …) with the same load over loopback, so that other
 work on the machine meets both. What counts is what consumers received in a steady window, and the broker's processor
@@ -23,7 +28,7 @@ from loadgen.flow import FlowResult
 from loadgen.latency import LatencyResult
 from loadgen.memory import MEMORIES, MemoryResult
 from loadgen.report import Result, Row, Table
-from loadgen.work import FLOWS, LATENCIES
+from loadgen.work import AHEADS, FLOWS, LATENCIES, SAME_HEADS
 
 Opener = Callable[[], contextlib.AbstractContextManager[Broker]]
 
@@ -32,6 +37,7 @@ class Options(msgspec.Struct, frozen=True):
     """The command line, typed."""
 
     only: list[str]
+    same_heads: bool
     seconds: float
     rounds: int
     no_rabbitmq: bool
@@ -39,14 +45,19 @@ class Options(msgspec.Struct, frozen=True):
     url: str | None
     pid: int | None
     rst: bool
+    csv: str | None
     json: str | None
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> Options:
     """Read the command line."""
-    names = [*(work.name for work in FLOWS), *(work.name for work in LATENCIES), *(work.name for work in MEMORIES)]
+    names = [work.name for work in (*FLOWS, *AHEADS)]
+    same = [*(work.name for work in SAME_HEADS), *(work.name for work in LATENCIES), *(work.name for work in MEMORIES)]
+    everything = list(dict.fromkeys([*names, *same]))
+    words = f"{', '.join(names)}; with --same-heads: {', '.join(same)}"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=everything, default=[], help=words)
+    parser.add_argument("--same-heads", action="store_true", help="100 B and other sizes, all heads alike")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of a window (3)")
     parser.add_argument("--rounds", type=int, default=3, help="windows per broker and item (3)")
     parser.add_argument("--no-rabbitmq", action="store_true", help="measure without RabbitMQ beside")
@@ -54,8 +65,13 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--url", help="measure a broker that runs already, instead of starting triomq")
     parser.add_argument("--pid", type=int, help="with --url: the process whose time and memory are counted")
     parser.add_argument("--rst", action="store_true", help="write reStructuredText")
+    parser.add_argument("--csv", metavar="FILE", help="write the documentation's table to FILE")
     parser.add_argument("--json", metavar="FILE", help="write every round to FILE")
-    return msgspec.convert(vars(parser.parse_args(arguments)), Options)
+    found = msgspec.convert(vars(parser.parse_args(arguments)), Options)
+    known = same if found.same_heads else names
+    if strange := [name for name in found.only if name not in known]:
+        parser.error(f"{', '.join(strange)}: in the other table; {'omit' if found.same_heads else 'add'} --same-heads")
+    return msgspec.structs.replace(found, only=found.only or known)
 
 
 def choose_openers(options: Options) -> list[Opener]:
@@ -93,7 +109,7 @@ def measure_in_turn(
 def run_flows(brokers: Sequence[Broker], options: Options) -> list[Row[FlowResult]]:
     """The chosen throughput items, each with the floor where a relay can stand in for a broker."""
     rows: list[Row[FlowResult]] = []
-    for work in FLOWS:
+    for work in SAME_HEADS if options.same_heads else FLOWS:
         if work.name in options.only:
             measure = functools.partial(topology.measure, work, options.seconds)
             rows += measure_in_turn(work.name, work.title, options.rounds, brokers, measure)
@@ -103,9 +119,13 @@ def run_flows(brokers: Sequence[Broker], options: Options) -> list[Row[FlowResul
 
 
 def run_latencies(brokers: Sequence[Broker], options: Options) -> list[Row[LatencyResult]]:
-    """The chosen fixed rates."""
+    """The chosen backlogs and fixed rates."""
     rows: list[Row[LatencyResult]] = []
-    for work in LATENCIES:
+    for ahead in [] if options.same_heads else AHEADS:
+        if ahead.name in options.only:
+            measure = functools.partial(latency.measure_ahead, ahead, options.seconds)
+            rows += measure_in_turn(ahead.name, ahead.title, options.rounds, brokers, measure)
+    for work in LATENCIES if options.same_heads else []:
         if work.name in options.only:
             measure = functools.partial(latency.measure, work, options.seconds)
             rows += measure_in_turn(work.name, work.title, options.rounds, brokers, measure)
@@ -116,7 +136,7 @@ def run_memories(openers: Sequence[Opener], options: Options) -> list[Row[Memory
     """The chosen memory items, each in a broker that has just been started; once, since memory does not jitter."""
     rows: list[Row[MemoryResult]] = []
     for work in MEMORIES:
-        if work.name in options.only:
+        if options.same_heads and work.name in options.only:
             with all_open(openers) as brokers:
                 measure = functools.partial(memory.measure, work)
                 rows += measure_in_turn(work.name, work.title, 1, brokers, measure)
@@ -140,6 +160,8 @@ def main() -> None:
     memories = run_memories(openers, options)
     tables: list[Table] = [report.flow_table(flows), report.latency_table(latencies), report.memory_table(memories)]
     print("\n\n".join([heading, *(render(table) for table in tables if table.lines)]))
+    if options.csv:
+        report.write_csv(Path(options.csv), [*flows, *latencies])
     if options.json:
         write_json(Path(options.json), [*flows, *latencies, *memories])
 

@@ -1,12 +1,14 @@
 """What direct connections (6/DMP) carry, beside AMQP and beside a relay that only copies octets.
 
-``python benchmarks/dmp.py [--seconds 3] [--rounds 3] [--only NAME …] [--no-rabbitmq]``. Broker, generator and relay are
-processes of their own, all over TCP on loopback; one run measures all in turns. The best round of each counts. Read the
-figures as ratios; two machines never agree.
+``python benchmarks/dmp.py [--seconds 3] [--rounds 3] [--only NAME …] [--no-rabbitmq] [--csv FILE]``. Broker, generator
+and relay are processes of their own, all over TCP on loopback; one run measures all in turns. Heads that differ come
+first; where all are alike, AMQP stands beside. The best round of each counts. Read the figures as ratios; two machines
+never agree.
 """
 
 import argparse
 import contextlib
+import csv
 import functools
 import sys
 from collections.abc import Callable
@@ -18,12 +20,15 @@ from loadgen.flow import FlowResult
 from loadgen.work import Work
 
 WORKS = (
-    DirectWork(name="small", title="100 B, 1 to 1"),
-    DirectWork(name="kilobyte", title="1 KiB, 1 to 1", size=1024),
-    DirectWork(name="large", title="64 KiB, 1 to 1", size=65536),
-    DirectWork(name="fanout", title="100 B, fanout to 4", width=4),
-    DirectWork(name="keys", title="100 B, another key each", heads="keys"),
     DirectWork(name="ids", title="100 B, a message-id each", heads="ids"),
+    DirectWork(name="topics", title="100 B, 50 topic keys in turn", heads="topics"),
+    DirectWork(name="keys", title="100 B, a topic key each", heads="keys"),
+    DirectWork(name="ids-large", title="64 KiB, a message-id each", heads="ids", size=65536),
+    DirectWork(name="ids-fanout", title="100 B, ids, fanout to 4", heads="ids", width=4),
+    DirectWork(name="small", title="100 B, 1 to 1, heads alike"),
+    DirectWork(name="kilobyte", title="1 KiB, 1 to 1, heads alike", size=1024),
+    DirectWork(name="large", title="64 KiB, 1 to 1, heads alike", size=65536),
+    DirectWork(name="fanout", title="100 B, fanout to 4, alike", width=4),
 )
 
 
@@ -39,28 +44,48 @@ def best(rounds: int, measure: Callable[[], FlowResult]) -> FlowResult:
     return max((measure() for _ in range(rounds)), key=lambda found: found.rate)
 
 
-def show(title: str, who: str, found: FlowResult, size: int, floor: float) -> None:
-    """Print one line of the table."""
-    cost = found.processor_microseconds
-    print(
-        f"{title:26} {who:14} {found.rate:11,.0f} {found.rate * size / 2**20:9,.0f} "
-        f"{'' if cost is None else f'{cost:8.2f}':>8} {found.rate / floor:6.0%}",
-        flush=True,
-    )
+class Listing:
+    """The table, printed line by line, and written to a file where one is wanted."""
+
+    def __init__(self, path: str | None) -> None:
+        self._file = open(path, "w", encoding="utf-8", newline="") if path else None  # noqa: SIM115
+        self._writer = csv.writer(self._file, lineterminator="\n") if self._file else None
+        print(f"{'':44} {'deliveries/s':>11} {'MiB/s':>8} {'broker µs':>8} {'floor':>5} {'generator':>9}")
+        if self._writer:
+            self._writer.writerow(["load", "over", "deliveries/s", "MiB/s", "broker's µs", "of the relay"])
+
+    def add(self, title: str, who: str, found: FlowResult, size: int, floor: float) -> None:
+        """Print one line, and write it."""
+        cost, mebibytes = found.processor_microseconds, found.rate * size / 2**20
+        used, part = "" if cost is None else f"{cost:.2f}", found.rate / floor
+        print(
+            f"{title:29} {who:14} {found.rate:11,.0f} {mebibytes:9,.0f} {used:>8} {part:6.0%} "
+            f"{found.generator_share:9.0%}",
+            flush=True,
+        )
+        if self._writer:
+            self._writer.writerow([title, who, f"{found.rate:,.0f}", f"{mebibytes:,.0f}", used, f"{part * 100:.0f} %"])
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
 
 
-def run(work: DirectWork, broker: Broker, rabbitmq: Broker | None, seconds: float, rounds: int) -> None:
+def run(
+    work: DirectWork, broker: Broker, rabbitmq: Broker | None, seconds: float, rounds: int, listing: Listing
+) -> None:
     """Measure one load over everything that can carry it."""
     floor = best(rounds, functools.partial(direct.measure_floor, work, seconds))
-    show(work.title, "relay", floor, work.size, floor.rate)
+    listing.add(work.title, "relay", floor, work.size, floor.rate)
     found = best(rounds, functools.partial(direct.measure, work, seconds, broker))
-    show("", "triomq DMP", found, work.size, floor.rate)
+    listing.add("", "triomq DMP", found, work.size, floor.rate)
     same = over_amqp(work)
     if same is not None:
         for who, name in ((broker, "triomq AMQP"), (rabbitmq, "RabbitMQ AMQP")):
             if who is not None:
                 found = best(rounds, functools.partial(topology.measure, same, seconds, who))
-                show("", name, found, work.size, floor.rate)
+                listing.add("", name, found, work.size, floor.rate)
 
 
 def main() -> None:
@@ -70,6 +95,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--no-rabbitmq", action="store_true")
+    parser.add_argument("--csv", metavar="FILE", help="write the documentation's table to FILE")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         broker = stack.enter_context(open_triomq())
@@ -77,10 +103,10 @@ def main() -> None:
         if not options.no_rabbitmq and rabbitmq_script() is not None:
             print("starting RabbitMQ", file=sys.stderr)
             rabbitmq = stack.enter_context(open_rabbitmq())
-        print(f"{'':41} {'deliveries/s':>11} {'MiB/s':>8} {'broker µs':>9} {'floor':>5}")
+        listing = stack.enter_context(contextlib.closing(Listing(options.csv)))
         for work in WORKS:
             if not options.only or work.name in options.only:
-                run(work, broker, rabbitmq, options.seconds, options.rounds)
+                run(work, broker, rabbitmq, options.seconds, options.rounds, listing)
         if not options.only or "trips" in options.only:
             for is_direct, name in ((True, "triomq DMP"), (False, "triomq AMQP")):
                 trips = min(
@@ -90,7 +116,7 @@ def main() -> None:
                     ),
                     key=lambda found: found.microseconds,
                 )
-                print(f"{'100 B, round trip':26} {name:14} {trips.microseconds:8.1f} µs at the median")
+                print(f"{'100 B, round trip':29} {name:14} {trips.microseconds:8.1f} µs at the median")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
     python benchmarks/durable.py --only durable-100-1 confirm --rounds 5
 
 triomq runs with a data directory, RabbitMQ as ever; both directories are temporary ones on the same file system. They
-are driven in turn (A B A B …) with the same load over loopback. What else a broker does beside it is part of some
-items: a flood of transient messages without acks on another connection. The last items show what a data directory costs
-when nothing is durable.
+are driven in turn (A B A B …) with the same load over loopback. Heads differ in every message (see `amqp.py`), except
+in fixed rates and backlogs; `--same-heads` shows the flows with heads that are all alike. What else a broker does
+beside it is part of some items: a flood of transient messages without acks on another connection. The last items show
+what a data directory costs when nothing is durable.
 """
 
 import argparse
@@ -25,10 +26,11 @@ from loadgen.brokers import Broker, open_kept_triomq, open_rabbitmq, open_triomq
 from loadgen.confirming import ConfirmResult
 from loadgen.flow import FlowResult
 from loadgen.report import Row, Table
-from loadgen.work import CONFIRMS, DURABLES, FLOWS, Work
+from loadgen.work import CONFIRMS, DURABLES, FLOWS, SAME_DURABLES, SAME_HEADS, Work
 
 BESIDE = "-flood"
-TRANSIENT = [work for work in FLOWS if work.name in ("noack-100", "ack-100")]
+TRANSIENT = [work for work in FLOWS if work.name in ("noack-200", "ack-200")]
+SAME_TRANSIENT = [work for work in SAME_HEADS if work.name in ("noack-100", "ack-100")]
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -38,24 +40,28 @@ class Options(msgspec.Struct, frozen=True):
     seconds: float
     rounds: int
     messages: int
+    same_heads: bool
     no_rabbitmq: bool
     rst: bool
+    csv: str | None
     json: str | None
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> Options:
     """Read the command line."""
     durable = [work.name for work in DURABLES]
-    flooded = [name + BESIDE for name in durable]
+    flooded = [work.name + BESIDE for work in DURABLES if work.pipelined]
     confirms, backlogs = [work.name for work in CONFIRMS], [work.name for work in BACKLOGS]
-    names = [*durable, *flooded, *confirms, *backlogs, *(work.name for work in TRANSIENT)]
+    names = [*durable, *flooded, *confirms, *backlogs, *(work.name for work in (*TRANSIENT, *SAME_TRANSIENT))]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
     parser.add_argument("--seconds", type=float, default=5.0, help="length of a window (5)")
     parser.add_argument("--rounds", type=int, default=3, help="windows per broker and item (3); a backlog has one")
     parser.add_argument("--messages", type=int, default=1_000_000, help="messages of the backlog (1,000,000)")
+    parser.add_argument("--same-heads", action="store_true", help="flows whose heads are all alike")
     parser.add_argument("--no-rabbitmq", action="store_true", help="measure without RabbitMQ beside")
     parser.add_argument("--rst", action="store_true", help="write reStructuredText")
+    parser.add_argument("--csv", metavar="FILE", help="write the documentation's table to FILE")
     parser.add_argument("--json", metavar="FILE", help="write every round to FILE")
     return msgspec.convert(vars(parser.parse_args(arguments)), Options)
 
@@ -75,7 +81,7 @@ def run_durables(brokers: Sequence[Broker], options: Options) -> list[Row[FlowRe
         (BESIDE, ", beside a flood", beside_a_flood),
     ]
     for suffix, words, measure in kinds:
-        for work in DURABLES:
+        for work in SAME_DURABLES if options.same_heads else DURABLES:
             if (name := work.name + suffix) in options.only:
                 one = functools.partial(measure, work, options.seconds)
                 rows += measure_in_turn(name, work.title + words, options.rounds, brokers, one)
@@ -107,7 +113,7 @@ def run_backlogs(openers: Sequence[Opener], options: Options) -> list[Row[Backlo
 def run_transient(options: Options) -> list[Row[FlowResult]]:
     """Work of which nothing is durable, with and without a data directory."""
     rows: list[Row[FlowResult]] = []
-    chosen = [work for work in TRANSIENT if work.name in options.only]
+    chosen = [work for work in (SAME_TRANSIENT if options.same_heads else TRANSIENT) if work.name in options.only]
     with contextlib.ExitStack() as stack:
         if chosen:
             brokers = [
@@ -139,6 +145,8 @@ def main() -> None:
         report.flow_table(transient),
     ]
     print("\n\n".join([heading, *(render(table) for table in tables if table.lines)]))
+    if options.csv:
+        report.write_csv(Path(options.csv), flows)
     if options.json:
         write_json(Path(options.json), [*flows, *confirms, *backlogs, *transient])
 

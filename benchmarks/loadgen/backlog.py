@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from loadgen import frames, processes
+from loadgen.batch import Batch
 from loadgen.brokers import Broker
 from loadgen.connection import CHANNEL, Connection
 from loadgen.consumer import Consumer
 from loadgen.flow import Flow
-from loadgen.publisher import Batch, Publisher
+from loadgen.publisher import Publisher
 
 DEADLINE = 900.0
 """Seconds for either half."""

@@ -18,8 +18,8 @@ from loadgen import frames
 from loadgen.brokers import Broker
 from loadgen.connection import CHANNEL, Connection
 from loadgen.consumer import Consumer
-from loadgen.flow import WARM_UP
-from loadgen.latency import percentile, run_floods, running
+from loadgen.flow import WARM_UP, percentile
+from loadgen.latency import run_floods, running
 from loadgen.work import ConfirmWork
 
 _ACK = (60, 80)

@@ -2,9 +2,11 @@
 
 import socket
 import struct
+import time
 from collections.abc import Callable
 
 from loadgen import frames
+from loadgen.batch import STAMP
 
 READ_SIZE = 1 << 18  # larger than any socket gives at once on loopback: one call takes all that is there
 ACK = struct.Struct(">BHIHHQBB")
@@ -23,6 +25,7 @@ class Consumer:
         ack_every: 0 for no-ack; 1 acknowledges each delivery; n acknowledges the last n at once.
         on_progress: called after each read, so that publishers can go on.
         size_of: measures the first delivery of a stream; None while it is not whole.
+        stamped_size: octets of the bodies, where each begins with the moment of its sending; 0 where none does.
     """
 
     def __init__(
@@ -34,9 +37,15 @@ class Consumer:
         ack_every: int,
         on_progress: Callable[[], None],
         size_of: Callable[[bytes | bytearray], int | None] = frames.delivery_size,
+        stamped_size: int = 0,
     ) -> None:
         self.socket = sock
         self.received = 0
+        self.ages: list[float] = []
+        """Milliseconds that stamped messages were under way; those whose stamp was cut by a read are left out."""
+        self._stamped_size = stamped_size
+        self._flags = socket.MSG_DONTWAIT
+        """With MSG_TRUNC, too, once only a count is wanted: the kernel drops what it would copy (tcp(7))."""
         self._octets = 0
         self._size: int | None = None
         self._head = bytearray()
@@ -52,7 +61,7 @@ class Consumer:
     def read(self) -> None:
         """Take what is there, count it, acknowledge it."""
         try:
-            count = self.socket.recv_into(self._buffer, READ_SIZE, socket.MSG_DONTWAIT)
+            count = self.socket.recv_into(self._buffer, READ_SIZE, self._flags)
         except BlockingIOError:
             return
         if not count:
@@ -69,9 +78,20 @@ class Consumer:
             if self._size is None:
                 return
             self._head.clear()
+            if not self._stamped_size:
+                self._flags |= socket.MSG_TRUNC
+        if self._stamped_size:
+            self._read_stamps(chunk, self._octets - len(chunk), self._size)
         self.received = self._octets // self._size
         if self._ack_every and self.received - self._acked >= self._ack_every:
             self._acknowledge()
+
+    def _read_stamps(self, chunk: memoryview, before: int, size: int) -> None:
+        """Read the stamps in a chunk that begins so many octets behind the first delivery's begin."""
+        now, place = time.monotonic_ns(), size - 1 - self._stamped_size
+        first = (place - before) % size if before > place else place - before
+        for start in range(first, len(chunk) - STAMP.size + 1, size):
+            self.ages.append((now - STAMP.unpack_from(chunk, start)[0]) / 1e6)
 
     def _acknowledge(self) -> None:
         """Acknowledge all whole groups of `ack_every` deliveries."""

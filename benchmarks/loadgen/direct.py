@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import socket
+import struct
 import time
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -11,17 +12,19 @@ from typing import Literal
 import msgspec
 import trio
 
-from loadgen import frames
+from loadgen import frames, heads
+from loadgen.batch import NUMBER, Batch
 from loadgen.brokers import Broker
 from loadgen.connection import CHANNEL, Address, Connection
 from loadgen.consumer import Consumer
 from loadgen.flow import Flow, FlowResult
 from loadgen.processes import processor_seconds
-from loadgen.publisher import Batch, Publisher
+from loadgen.publisher import Publisher
 from loadgen.work import BATCH_OCTETS, UNDER_WAY_MESSAGES, UNDER_WAY_OCTETS
 
 HEADER = b"AMQP\x0a\x01\x00\x01"
 PUT_OK, GET_OK = (61500, 11), (61500, 21)
+TOPICS = 50
 FORK = multiprocessing.get_context("fork")
 
 
@@ -33,14 +36,20 @@ class DirectWork(msgspec.Struct, frozen=True, kw_only=True):
         title: what the table calls it.
         size: octets of the body.
         width: feeds, each of which gets all messages.
-        heads: `same` for all messages, or one out of fifty keys in turn, or a message-id of its own for each.
+        heads: `same` for all messages; `ids` with a message-id of its own for each; `topics` with one of fifty keys in
+            turn through a topic exchange, `keys` with a key of its own for each.
     """
 
     name: str
     title: str
     size: int = 100
     width: int = 1
-    heads: Literal["same", "keys", "ids"] = "same"
+    heads: Literal["same", "ids", "topics", "keys"] = "same"
+
+    @property
+    def exchange_type(self) -> str:
+        """What the messages go through; each feed's queue is bound to all of them."""
+        return "topic" if self.heads in ("topics", "keys") else "fanout"
 
     @property
     def limit(self) -> int:
@@ -50,14 +59,19 @@ class DirectWork(msgspec.Struct, frozen=True, kw_only=True):
 
 def batch_of(work: DirectWork) -> Batch:
     """Encode what the publisher sends at once."""
-    body, count = b"x" * work.size, {"same": 1, "keys": 50, "ids": 500}[work.heads]
-    messages = []
-    for number in range(count):
-        key = f"key.{number:05}" if work.heads == "keys" else "key"
-        # The property message-id (flag 0x0080), a short string.
-        properties = b"\x00\x80" + frames.short_string(f"{number:032}") if work.heads == "ids" else b"\0\0"
-        messages.append(frames.direct_message("load", key, properties, body))
-    return Batch.of(messages, BATCH_OCTETS)
+    body, number = b"x" * work.size, NUMBER.decode()
+
+    def encode(index: int) -> bytes:
+        key, properties = "key", b"\0\0"
+        if work.heads == "topics":
+            key = f"key.{index % TOPICS:02}"
+        elif work.heads == "keys":
+            key = f"key.{number}{index:04x}"
+        elif work.heads == "ids":
+            properties = struct.pack(">H", heads.MESSAGE_ID) + frames.short_string(heads.message_id(index))
+        return frames.direct_message("load", key, properties, body)
+
+    return Batch.numbered(encode, BATCH_OCTETS, multiple=TOPICS if work.heads == "topics" else 1)
 
 
 def read_word(sock: socket.socket) -> str:
@@ -91,7 +105,7 @@ class Assembly:
         self._sockets: list[socket.socket] = []
         self._exchange = f"load.{os.urandom(4).hex()}"
         principal = self._connect()
-        principal.call(frames.exchange_declare(CHANNEL, self._exchange, "fanout"), frames.EXCHANGE_DECLARE_OK)
+        principal.call(frames.exchange_declare(CHANNEL, self._exchange, work.exchange_type), frames.EXCHANGE_DECLARE_OK)
         sink = self._fork(principal.call(frames.direct_put(CHANNEL, self._exchange), PUT_OK))
         publisher = Publisher(
             sink, batch_of(work), limit=work.limit, share=1, confirms=False, on_blocked=self.flow.wait_for_room
@@ -114,7 +128,7 @@ class Assembly:
         principal, name = self._connect(), f"{self._exchange}.{len(self._sockets)}"
         declare = frames.queue_declare(CHANNEL, name, exclusive=True)
         principal.call(declare, frames.QUEUE_DECLARE_OK)
-        principal.call(frames.queue_bind(CHANNEL, name, self._exchange, ""), frames.QUEUE_BIND_OK)
+        principal.call(frames.queue_bind(CHANNEL, name, self._exchange, "key.*"), frames.QUEUE_BIND_OK)
         feed = self._fork(principal.call(frames.direct_get(CHANNEL, name), GET_OK))
         principal.call(frames.basic_consume(CHANNEL, name, "load", no_ack=True), frames.BASIC_CONSUME_OK)
         consumer = Consumer(

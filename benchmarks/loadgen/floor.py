@@ -14,10 +14,11 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from loadgen import frames
+from loadgen import frames, heads
+from loadgen.batch import Batch
 from loadgen.consumer import Consumer
 from loadgen.flow import Flow, FlowResult
-from loadgen.publisher import Batch, Publisher
+from loadgen.publisher import Publisher
 from loadgen.work import Work
 
 READ_SIZE = 1 << 16
@@ -28,10 +29,10 @@ def floor_of(work: Work) -> bool:
     return work.shape == "queues" and not work.confirms and not work.confirm_select
 
 
-def delivery(queue: str, body: bytes) -> bytes:
+def delivery(queue: str, body: bytes, properties: bytes) -> bytes:
     """A basic.deliver with its content, as a broker would send it."""
     arguments = frames.short_string("load") + struct.pack(">QB", 1, 0) + b"\0" + frames.short_string(queue)
-    header = frames.frame(frames.HEADER, 1, struct.pack(">HHQH", 60, 0, len(body), 0))
+    header = frames.frame(frames.HEADER, 1, struct.pack(">HHQ", 60, 0, len(body)) + properties)
     return frames.method(1, 60, 60, arguments) + header + frames.frame(frames.BODY, 1, body)
 
 
@@ -131,11 +132,15 @@ def open_relay(work: Work, size: int) -> Iterator[tuple[list[tuple[socket.socket
 
 def measure(work: Work, seconds: float) -> FlowResult:
     """Measure the generator against the relay with the numbers of a work item."""
-    message = delivery("load.00000000.0", b"x" * work.size)
+    body, differ = b"x" * work.size, work.heads == "differ"
+
+    def encode(index: int) -> bytes:
+        return delivery("load.00000000.0", body, heads.properties(index) if differ else b"\0\0")
+
     flow = Flow()
-    with open_relay(work, len(message)) as (pairs, pid):
+    with open_relay(work, len(encode(0))) as (pairs, pid):
         for source, target in pairs:
-            batch = Batch.of([message], work.batch_octets)
+            batch = Batch.numbered(encode, work.batch_octets)
             publisher = Publisher(
                 source, batch, limit=work.limit, share=1, confirms=False, on_blocked=flow.wait_for_room
             )

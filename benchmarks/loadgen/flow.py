@@ -25,7 +25,8 @@ class FlowResult(msgspec.Struct, frozen=True):
 
     rate is deliveries per second that consumers received; processor_microseconds the broker's user and system time for
     each of them, None when the broker's process is not known; own_microseconds the same without the processes that it
-    has started, such as its store's; generator_share the part of one core the generator used.
+    has started, such as its store's; generator_share the part of one core the generator used; p50 and p99 the
+    milliseconds from before a message's sending to its arrival, None where messages are not stamped.
     """
 
     deliveries: int
@@ -34,6 +35,13 @@ class FlowResult(msgspec.Struct, frozen=True):
     processor_microseconds: float | None
     generator_share: float
     own_microseconds: float | None = None
+    p50: float | None = None
+    p99: float | None = None
+
+
+def percentile(ages: Sequence[float], part: float) -> float:
+    """The value below which a part of all values lies."""
+    return sorted(ages)[min(len(ages) - 1, int(len(ages) * part))]
 
 
 class Flow:
@@ -87,6 +95,8 @@ class Flow:
             publisher.fill()
         self.run_until(time.monotonic() + WARM_UP)
         pids = list(broker_processes)
+        for consumer in self.consumers:
+            consumer.ages.clear()
         begin, received = time.monotonic(), self._received()
         used, own = processes.processor_seconds(pids), time.process_time()
         first = processes.processor_seconds(pids[:1])
@@ -95,6 +105,7 @@ class Flow:
         first = processes.processor_seconds(pids[:1]) - first
         used, own = processes.processor_seconds(pids) - used, time.process_time() - own
         elapsed, received = time.monotonic() - begin, self._received() - received
+        ages = [age for consumer in self.consumers for age in consumer.ages]
         self.drain()
         return FlowResult(
             deliveries=received,
@@ -103,6 +114,8 @@ class Flow:
             processor_microseconds=used / received * 1e6 if pids else None,
             generator_share=own / elapsed,
             own_microseconds=first / received * 1e6 if pids else None,
+            p50=percentile(ages, 0.5) if ages else None,
+            p99=percentile(ages, 0.99) if ages else None,
         )
 
     def _await_delivery(self, before: int) -> None:

@@ -149,7 +149,15 @@ def confirm_select(channel: int) -> bytes:
     return method(channel, 85, 10, b"\0")
 
 
-def publish_head(channel: int, exchange: str, routing_key: str, size: int, *, persistent: bool = False) -> bytes:
+def publish_head(
+    channel: int,
+    exchange: str,
+    routing_key: str,
+    size: int,
+    *,
+    persistent: bool = False,
+    properties: bytes | None = None,
+) -> bytes:
     """basic.publish and its content header: all of a publish but the body frames.
 
     Args:
@@ -158,18 +166,27 @@ def publish_head(channel: int, exchange: str, routing_key: str, size: int, *, pe
         routing_key: routing key.
         size: octets of the body.
         persistent: delivery-mode 2; without it the header carries no property at all.
+        properties: flags and values to send instead of these.
     """
     publish = method(channel, 60, 40, b"\0\0" + short_string(exchange) + short_string(routing_key) + b"\0")
-    properties = struct.pack(">HB", 0x1000, PERSISTENT) if persistent else b"\0\0"
+    if properties is None:
+        properties = struct.pack(">HB", 0x1000, PERSISTENT) if persistent else b"\0\0"
     return publish + frame(HEADER, channel, struct.pack(">HHQ", 60, 0, size) + properties)
 
 
 def publish(
-    channel: int, exchange: str, routing_key: str, body: bytes, *, frame_max: int, persistent: bool = False
+    channel: int,
+    exchange: str,
+    routing_key: str,
+    body: bytes,
+    *,
+    frame_max: int,
+    persistent: bool = False,
+    properties: bytes | None = None,
 ) -> bytes:
     """A whole publish, its body in frames of at most `frame_max` octets."""
     step = frame_max - FRAME_OVERHEAD
-    parts = [publish_head(channel, exchange, routing_key, len(body), persistent=persistent)]
+    parts = [publish_head(channel, exchange, routing_key, len(body), persistent=persistent, properties=properties)]
     parts += [frame(BODY, channel, body[start : start + step]) for start in range(0, len(body), step)]
     return b"".join(parts)
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from loadgen import frames, processes, topology
+from loadgen.batch import Batch
 from loadgen.brokers import Broker
 from loadgen.connection import CHANNEL, Address, Connection
 from loadgen.flow import FlowResult
 from loadgen.memory import declare_queues
-from loadgen.publisher import Batch
 from loadgen.topology import Route
 from loadgen.work import Work
 

@@ -1,7 +1,8 @@
-"""Latency at a fixed rate: every body begins with the moment at which it was sent.
+"""Latency: every body begins with the moment at which it was sent. At a fixed rate, or behind a backlog.
 
-Publisher and consumer are two processes with blocking sockets; both read the same monotonic clock of the machine. The
-stamp is taken just before the send, so what is measured is socket → broker → socket and the consumer's wake-up.
+At a fixed rate publisher and consumer are two processes with blocking sockets; both read the same monotonic clock of
+the machine. The stamp is taken just before the send, so what is measured is socket → broker → socket and the consumer's
+wake-up.
 """
 
 import contextlib
@@ -10,19 +11,18 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from multiprocessing.synchronize import Event
 
 import msgspec
 
-from loadgen import frames, processes
+from loadgen import frames, processes, topology
+from loadgen.batch import STAMP
 from loadgen.brokers import Broker
 from loadgen.connection import CHANNEL, Address, Connection
-from loadgen.flow import WARM_UP
-from loadgen.topology import open_assembly
+from loadgen.flow import WARM_UP, percentile
 from loadgen.work import LatencyWork, Work
 
-STAMP = struct.Struct("<Q")
 FORK = multiprocessing.get_context("fork")
 
 
@@ -58,7 +58,7 @@ def publish_paced(address: Address, queue: str, work: LatencyWork, stopped: Even
 def run_floods(address: Address, count: int, stopped: Event) -> None:
     """Run pairs of publisher and consumer at full speed until told to stop."""
     work = Work(name="flood", title="flood", width=count)
-    with open_assembly(address, work) as flow:
+    with topology.open_assembly(address, work) as flow:
         for publisher in flow.publishers:
             publisher.fill()
         while not stopped.is_set():
@@ -113,11 +113,6 @@ def _collect(reader: StampReader, seconds: float) -> list[float]:
     return ages
 
 
-def percentile(ages: Sequence[float], part: float) -> float:
-    """The value below which a part of all values lies."""
-    return sorted(ages)[min(len(ages) - 1, int(len(ages) * part))]
-
-
 def measure(work: LatencyWork, seconds: float, broker: Broker) -> LatencyResult:
     """Measure one window of a latency item."""
     address = broker.address
@@ -135,6 +130,17 @@ def measure(work: LatencyWork, seconds: float, broker: Broker) -> LatencyResult:
         result = _window(reader, seconds, [] if work.floods else broker.processes())
     _delete(address, queue)
     return result
+
+
+def measure_ahead(work: Work, seconds: float, broker: Broker) -> LatencyResult:
+    """Measure one window of a publisher that runs ahead of its consumer, so that a backlog is part of the latency.
+
+    Publisher and consumer are one process here, as in every flow.
+    """
+    found = topology.measure(work, seconds, broker)
+    if found.p50 is None or found.p99 is None:
+        raise RuntimeError(f"no stamp was found in {found.deliveries} deliveries; is the work stamped?")
+    return LatencyResult(found.deliveries, found.rate, found.p50, found.p99, found.processor_microseconds)
 
 
 def _window(reader: StampReader, seconds: float, pids: list[int]) -> LatencyResult:

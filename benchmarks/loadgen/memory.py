@@ -8,9 +8,9 @@ from collections.abc import Callable
 import msgspec
 
 from loadgen import frames, processes
+from loadgen.batch import Batch
 from loadgen.brokers import Broker
 from loadgen.connection import CHANNEL, Address, Connection
-from loadgen.publisher import Batch
 
 SETTLE = 5.0  # seconds in which buffers shrink and collectors of garbage finish
 SETTLE_MESSAGES = 60.0  # the same after a million messages: RabbitMQ gives memory back in steps, up to the 35th

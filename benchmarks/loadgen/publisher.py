@@ -1,27 +1,12 @@
-"""A publisher that sends one prepared buffer over and over, as far as its credit goes."""
+"""A publisher that sends one prepared buffer (`batch.py`) over and over, as far as its credit goes."""
 
 import socket
 import struct
-from collections.abc import Callable, Sequence
-
-import msgspec
+from collections.abc import Callable
 
 from loadgen import frames
+from loadgen.batch import Batch
 from loadgen.consumer import Consumer
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """Publishes that are sent together: their octets and their number."""
-
-    octets: bytes
-    count: int
-
-    @classmethod
-    def of(cls, publishes: Sequence[bytes], target: int) -> "Batch":
-        """Repeat a sequence of publishes until the buffer holds about `target` octets, once at least."""
-        once = b"".join(publishes)
-        times = max(1, target // len(once))
-        return cls(once * times, times * len(publishes))
 
 
 class Publisher:
@@ -79,7 +64,7 @@ class Publisher:
         """Send as much as credit and socket allow."""
         while self._rest or (not self._stopping and self.sent < self.most and self._under_way() < self._limit):
             if not self._rest:
-                self._rest = memoryview(self._batch.octets)
+                self._rest = self._batch.renew()
                 self.sent += self._batch.count
             if not self._send():
                 return

@@ -1,10 +1,12 @@
 """The tables: medians and best of the rounds, side by side, as plain text or reStructuredText."""
 
+import csv
 import os
 import platform
 import statistics
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
@@ -16,6 +18,8 @@ from loadgen.latency import LatencyResult
 from loadgen.memory import MemoryResult
 
 REFERENCE, FLOOR = "RabbitMQ", "floor"
+MOST_SHARE = 0.6
+"""Above this part of a core the generator may be what is measured: it shares its cores with the broker."""
 Result = TypeVar("Result", FlowResult, LatencyResult, MemoryResult, ConfirmResult, BacklogResult)
 
 
@@ -50,6 +54,10 @@ def _times(value: float | None, other: float | None) -> str:
     return "–" if not value or not other else f"{value / other:.2f}"
 
 
+def _share_cell(share: float | None) -> str:
+    return _cell(share, ".0%") + (" !" if share is not None and share > MOST_SHARE else "  ")
+
+
 def _reference(row: Row[Result], rows: Sequence[Row[Result]]) -> Row[Result]:
     """The reference broker's row for the same work; an empty one for itself, the floor, and where there is none."""
     for other in rows:
@@ -75,7 +83,7 @@ def _flow_line(row: Row[FlowResult], reference: Row[FlowResult]) -> list[str]:
         _times(row.median(_rate), reference.median(_rate)),
         _cell(row.median(_processor), ".2f"),
         _times(reference.median(_processor), row.median(_processor)),
-        _cell(row.median(lambda result: result.generator_share), ".0%"),
+        _share_cell(row.median(lambda result: result.generator_share)),
     ]
 
 
@@ -185,6 +193,27 @@ def memory_table(rows: Sequence[Row[MemoryResult]]) -> Table:
     return Table("Memory", columns, [_memory_line(row, _reference(row, rows)) for row in rows])
 
 
+def _pair(row: Row[FlowResult] | Row[LatencyResult]) -> str:
+    """Rate and processor time in one cell, with percentiles where there are some."""
+    rate, used = row.median(_rate), row.median(_processor)
+    cell = _cell(rate, ",.0f") + ("" if used is None else f"; {used:.1f} µs" if used < 10 else f"; {used:,.0f} µs")
+    p50, p99 = row.median(lambda result: result.p50), row.median(lambda result: result.p99)
+    return cell if p50 is None else f"{cell}; p50 {p50:.0f} ms, p99 {_cell(p99, '.0f')} ms"
+
+
+def write_csv(path: Path, rows: Sequence[Row[FlowResult] | Row[LatencyResult]]) -> None:
+    """Write both brokers side by side, as the documentation shows them: one line for each work that both did."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["work", "triomq", REFERENCE, "rate, times", "CPU, times less"])
+        for row in rows:
+            for other in rows:
+                if row.work == other.work and row.broker == "triomq" and other.broker == REFERENCE:
+                    faster = _times(row.median(_rate), other.median(_rate))
+                    cheaper = _times(other.median(_processor), row.median(_processor))
+                    writer.writerow([row.title, _pair(row), _pair(other), faster, cheaper])
+
+
 def heading(rounds: int, seconds: float) -> str:
     """Where and how this was measured: figures of another machine are not comparable."""
     cores = len(os.sched_getaffinity(0))
@@ -193,8 +222,8 @@ def heading(rounds: int, seconds: float) -> str:
         {cores} cores shared by brokers and generator, {platform.system()} {platform.release()}, Python
         {platform.python_version()}, load averages before: {load}. Medians of {rounds} rounds of {seconds:g} s, brokers
         in turn. “times” and “times less” compare with {REFERENCE}. CPU µs: the broker's user and system time per
-        delivery. generator: the part of one core that the generator used. floor: the same generator against a relay
-        that knows no AMQP, one round.
+        delivery. generator: the part of one core that the generator used, with ! where it is so much that a broker may
+        be faster than seen. floor: the same generator against a relay that knows no AMQP, one round.
     """
     return textwrap.fill(" ".join(text.split()), 100)
 

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from loadgen import frames
+from loadgen import frames, heads
+from loadgen.batch import Batch
 from loadgen.brokers import Broker
 from loadgen.connection import CHANNEL, Address, Connection
 from loadgen.consumer import Consumer
 from loadgen.flow import Flow, FlowResult
-from loadgen.publisher import Batch, Publisher
+from loadgen.publisher import Publisher
 from loadgen.work import Work
+
+FANOUT_KEYS = 16
+"""Keys that a fanout's publisher uses in turn where heads differ: its exchange ignores them, its consumers get them."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -33,13 +37,16 @@ class Topology(msgspec.Struct, frozen=True):
 def plan(work: Work) -> Topology:
     """Choose names; all of a kind are equally long, so that all deliveries are."""
     stem = os.urandom(4).hex()
-    queues = [f"load.{stem}.{number}" for number in range(work.width)]
+    digits = len(str(work.width - 1))
+    queues = [f"load.{stem}.{number:0{digits}}" for number in range(work.width)]
     if work.shape == "queues":
         return Topology(queues, "", [[Route("", queue)] for queue in queues])
     exchange = f"load.{stem}"
     if work.shape == "fanout":
-        return Topology(queues, exchange, [[Route(exchange, "key")]])
-    return Topology(queues, exchange, [[Route(exchange, f"load.{number}.new") for number in range(work.width)]])
+        keys = ["key"] if work.heads == "same" else [f"key.{number:02}" for number in range(FANOUT_KEYS)]
+    else:
+        keys = [f"load.{number:0{digits}}.new" for number in range(work.width)]
+    return Topology(queues, exchange, [[Route(exchange, key) for key in keys]])
 
 
 @contextlib.contextmanager
@@ -66,7 +73,8 @@ def _bindings(work: Work, topology: Topology, idle: str) -> list[tuple[str, str]
     """Pairs of queue and binding key; the other bindings mix plain words and both wildcards."""
     if work.shape == "queues":
         return []
-    keys = [f"load.{number}.*" if work.shape == "topic" else "" for number in range(work.width)]
+    digits = len(str(work.width - 1))
+    keys = [f"load.{number:0{digits}}.*" if work.shape == "topic" else "" for number in range(work.width)]
     patterns = ("other.{}.#", "*.other.{}", "load.{}.old")
     others = [(idle, patterns[number % 3].format(number)) for number in range(work.other_bindings)]
     return [*zip(topology.queues, keys, strict=True), *others]
@@ -74,12 +82,22 @@ def _bindings(work: Work, topology: Topology, idle: str) -> list[tuple[str, str]
 
 def batch_of(work: Work, routes: Sequence[Route], frame_max: int) -> Batch:
     """Encode what a publisher sends at once."""
-    body = b"x" * work.size
+    body, target = b"x" * work.size, 1 if work.confirms else work.batch_octets
+    if work.heads == "differ":
+
+        def encode(index: int) -> bytes:
+            route, found = routes[index % len(routes)], heads.properties(index, persistent=work.durable)
+            return frames.publish(
+                CHANNEL, route.exchange, route.routing_key, body, frame_max=frame_max, properties=found
+            )
+
+        stamped = work.size if work.stamped else None
+        return Batch.numbered(encode, target, multiple=len(routes), body_size=stamped)
     publishes = [
         frames.publish(CHANNEL, route.exchange, route.routing_key, body, frame_max=frame_max, persistent=work.durable)
         for route in routes
     ]
-    return Batch.of(publishes, 1 if work.confirms else work.batch_octets)
+    return Batch.of(publishes, target)
 
 
 class Assembly:
@@ -131,6 +149,7 @@ class Assembly:
             channel=channel,
             ack_every=work.ack_every,
             on_progress=publisher.fill,
+            stamped_size=work.size if work.stamped else 0,
         )
         publisher.consumers.append(consumer)
         self.flow.add_consumer(consumer)

@@ -1,5 +1,6 @@
 """The work items: what is published, to whom, and how it is acknowledged."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -30,6 +31,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         durable: durable queues and persistent messages.
         other_bindings: bindings of a topic exchange that match nothing that is published.
         consumer_channel: channel number of the consumers; publishers have 1.
+        heads: `differ` gives each message the properties of `heads.py`, and a fanout sixteen keys in turn; `same` none.
+        stamped: each body begins with the moment of its sending, so that the result has percentiles of latency.
     """
 
     name: str
@@ -47,6 +50,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     durable: bool = False
     other_bindings: int = 0
     consumer_channel: int = 1
+    heads: Literal["same", "differ"] = "same"
+    stamped: bool = False
 
     @property
     def limit(self) -> int:
@@ -90,32 +95,65 @@ class LatencyWork(msgspec.Struct, frozen=True, kw_only=True):
     floods: int = 0
 
 
-def _sizes() -> list[Work]:
-    """No-ack and acknowledged, one publisher and one consumer, in three sizes."""
-    works = []
-    for label, size in (("100 B", 100), ("1 KiB", 1024), ("64 KiB", 65536)):
-        works.append(Work(name=f"noack-{size}", title=f"{label}, no-ack, 1→1", size=size))
-        acked = f"{label}, ack 100, prefetch 300, 1→1"
-        works.append(Work(name=f"ack-{size}", title=acked, size=size, ack_every=100, prefetch=300))
-    return works
-
-
-def _one_by_one(name: str, title: str, width: int) -> Work:
+def _one_by_one(work: Work, size: int) -> Work:
     """One delivery at a time while a few others wait in the queue: a batch of 16 whenever fewer than 32 do."""
-    return Work(name=name, title=title, width=width, ack_every=1, prefetch=1, under_way=32, batch_octets=16 * 170)
+    return msgspec.structs.replace(work, ack_every=1, prefetch=1, under_way=32, batch_octets=16 * size)
 
 
-FLOWS: list[Work] = [
-    *_sizes(),
+def _in_size(label: str, size: int) -> list[Work]:
+    """No-ack and acknowledged, one publisher and one consumer."""
+    noack = Work(name=f"noack-{size}", title=f"{label}, no-ack, 1→1", size=size)
+    title = f"{label}, ack 100, prefetch 300, 1→1"
+    return [noack, Work(name=f"ack-{size}", title=title, size=size, ack_every=100, prefetch=300)]
+
+
+def _acknowledged(work: Work) -> Work:
+    """The same work with an ack for a hundred."""
+    name, title = f"{work.name}-ack", f"{work.title}, ack 100"
+    return msgspec.structs.replace(work, name=name, title=title, ack_every=100, prefetch=300)
+
+
+def _differing(works: Iterable[Work]) -> list[Work]:
+    """The same works with heads that differ in every message."""
+    return [msgspec.structs.replace(work, heads="differ") for work in works]
+
+
+_TOPIC = Work(
+    name="topic-16",
+    title="200 B, topic, 16 keys in turn, 16 queues",
+    size=200,
+    shape="topic",
+    width=16,
+    under_way=UNDER_WAY_MESSAGES // 16,
+)
+_FANOUT = Work(name="fanout-4", title="200 B, fanout 1→4, 16 keys in turn", size=200, shape="fanout", width=4)
+FLOWS: list[Work] = _differing(
+    [
+        *_in_size("200 B", 200),
+        _TOPIC,
+        _acknowledged(_TOPIC),
+        _FANOUT,
+        _acknowledged(_FANOUT),
+        *_in_size("64 KiB", 65536),
+        _one_by_one(Work(name="prefetch-1", title="200 B, prefetch 1, ack each, 1→1", size=200), 410),
+        _one_by_one(Work(name="prefetch-1-8", title="200 B, prefetch 1, ack each, 8→8", size=200, width=8), 410),
+    ]
+)
+"""What `amqp.py` measures unless asked otherwise: 200 octets, and heads that differ in every message."""
+
+SAME_HEADS: list[Work] = [
+    *_in_size("100 B", 100),
+    *_in_size("1 KiB", 1024),
+    *_in_size("64 KiB", 65536),
     Work(name="noack-other-channel", title="100 B, no-ack, 1→1, other channel number", consumer_channel=2),
-    _one_by_one("prefetch-1", "prefetch 1, ack each, 1→1", 1),
-    _one_by_one("prefetch-1-8", "prefetch 1, ack each, 8→8", 8),
+    _one_by_one(Work(name="prefetch-1", title="100 B, prefetch 1, ack each, 1→1"), 170),
+    _one_by_one(Work(name="prefetch-1-8", title="100 B, prefetch 1, ack each, 8→8", width=8), 170),
     Work(name="fanout", title="100 B, fanout 1→4", shape="fanout", width=4),
     Work(name="fanout-1024", title="1 KiB, fanout 1→4", shape="fanout", width=4, size=1024),
     Work(name="topic", title="100 B, topic, 4 queues, 20 other bindings", shape="topic", width=4, other_bindings=20),
     Work(name="four", title="100 B, ack 100, prefetch 300, 4→4", width=4, ack_every=100, prefetch=300),
     Work(name="four-noack", title="100 B, no-ack, 4→4", width=4),
-    Work(name="confirm-1", title="confirm each, one outstanding, durable", confirms=True, under_way=1, durable=True),
+    Work(name="confirm-1", title="100 B, one confirm outstanding", confirms=True, under_way=1, durable=True),
     Work(
         name="durable-100",
         title="100 B, durable, confirms, ack 100",
@@ -147,7 +185,27 @@ def _durable() -> list[Work]:
     return works
 
 
-DURABLES = _durable()
+def _one_outstanding() -> list[Work]:
+    """One unconfirmed message at a time, with a consumer that acknowledges each, or need not."""
+    title = "200 B, durable, one confirm outstanding"
+    work = Work(name="one-auto", title=f"{title}, auto-ack", size=200, confirms=True, under_way=1, durable=True)
+    return [msgspec.structs.replace(work, name="one-ack", title=f"{title}, ack each", ack_every=1), work]
+
+
+SAME_DURABLES = [*_durable(), *_one_outstanding()]
+DURABLES = _differing(SAME_DURABLES)
+"""What `durable.py` measures, with heads that differ or repeat."""
+AHEAD_MESSAGES = 4_096
+"""A publisher that runs ahead may be 256 MiB ahead: more than any broker of the table lets it, and less than memory."""
+_AHEAD = Work(
+    name="ahead",
+    title="64 KiB, no-ack, the publisher runs ahead",
+    size=65536,
+    under_way=AHEAD_MESSAGES,
+    stamped=True,
+)
+AHEADS: list[Work] = _differing([_AHEAD, _acknowledged(_AHEAD)])
+"""Latencies in a backlog that the publisher makes."""
 LATENCIES: list[LatencyWork] = [
     LatencyWork(name="latency", title="fixed 2,000/s, 100 B", rate=2000),
     LatencyWork(name="quiet", title="a quiet 500/s beside four floods", rate=500, floods=4),

@@ -156,7 +156,9 @@ async def test_consumer_that_reads_gets_a_backlog_of_any_size(kind: str) -> None
         pytest.skip("it has a prefetch of its own")
     async with opened(kind) as (_, party):
         await publish(party, *[bytes(50_000)] * 100)
-        await party.passes(5)
+        for _ in range(60):  # of which most parties need one; a loaded machine takes some for real sockets
+            if len(party.got) < 100:
+                await party.passes(1)
         assert len(party.got) == 100
 
 
