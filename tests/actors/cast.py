@@ -39,8 +39,42 @@ class Log(list[str]):
     """What a test's actors did, in order; outlives their incarnations as a parent's table would."""
 
 
-class Counter(InPlaceActor):
-    """In place; adds up, refuses to find, crashes when told so."""
+class Handlers:
+    """Adds up, refuses to find, crashes when told so."""
+
+    __slots__ = ()
+
+    log: Log
+    total: int
+
+    def add(self, message: Add) -> int:
+        self.total += message.amount
+        return self.total
+
+    def note(self, message: Note) -> None:
+        self.log.append(message.text)
+
+    def boom(self, message: Boom) -> None:
+        raise ValueError("boom")
+
+    def ask_boom(self, message: AskBoom) -> int:
+        raise ValueError("boom")
+
+    def several(self, message: Several) -> None:
+        for text in message.texts:
+            if text == "poison":
+                raise ValueError("poison")
+        self.log.extend(message.texts)
+
+    def find(self, message: Find) -> str:
+        raise NotFound(f"no {message.name}")
+
+    def down(self, message: Down) -> None:
+        self.log.append(f"down {message.ref.name} {message.reason!r}")
+
+
+class Counter(Handlers, InPlaceActor):
+    """In place."""
 
     __slots__ = ("log", "total")
 
@@ -54,34 +88,9 @@ class Counter(InPlaceActor):
     def on_stop(self) -> None:
         self.log.append("stop")
 
-    def add(self, message: Add) -> int:
-        self.total += message.amount
-        return self.total
 
-    def note(self, message: Note) -> None:
-        self.log.append(message.text)
-
-    def boom(self, message: Boom) -> None:
-        raise ValueError("boom")
-
-    def ask_boom(self, message: AskBoom) -> int:
-        raise ValueError("boom")
-
-    def several(self, message: Several) -> None:
-        for text in message.texts:
-            if text == "poison":
-                raise ValueError("poison")
-        self.log.extend(message.texts)
-
-    def find(self, message: Find) -> str:
-        raise NotFound(f"no {message.name}")
-
-    def down(self, message: Down) -> None:
-        self.log.append(f"down {message.ref.name} {message.reason!r}")
-
-
-class TaskCounter(Actor):
-    """The same with a task of its own."""
+class TaskCounter(Handlers, Actor):
+    """With a task of its own."""
 
     def __init__(self, log: Log | None = None) -> None:
         self.total = 0
@@ -92,31 +101,6 @@ class TaskCounter(Actor):
 
     async def on_stop(self) -> None:
         self.log.append("stop")
-
-    def add(self, message: Add) -> int:
-        self.total += message.amount
-        return self.total
-
-    def note(self, message: Note) -> None:
-        self.log.append(message.text)
-
-    def boom(self, message: Boom) -> None:
-        raise ValueError("boom")
-
-    def ask_boom(self, message: AskBoom) -> int:
-        raise ValueError("boom")
-
-    def several(self, message: Several) -> None:
-        for text in message.texts:
-            if text == "poison":
-                raise ValueError("poison")
-        self.log.extend(message.texts)
-
-    def find(self, message: Find) -> str:
-        raise NotFound(f"no {message.name}")
-
-    def down(self, message: Down) -> None:
-        self.log.append(f"down {message.ref.name} {message.reason!r}")
 
 
 class PatientCounter(TaskCounter):

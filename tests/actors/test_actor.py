@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from triomq.actors import Actor, open_system
 
@@ -27,9 +28,7 @@ class Holder(TaskCounter):
             await super().run()
 
 
-async def test_context_around_run_is_closed_at_the_end_and_after_a_crash(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_context_around_run_is_closed_at_the_end_and_after_a_crash(autojump_clock: MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Holder(log))
@@ -62,7 +61,7 @@ async def test_actor_may_have_a_nursery() -> None:
     assert log == ["a"]
 
 
-async def test_crash_calls_no_on_stop(autojump_clock: trio.testing.MockClock) -> None:
+async def test_crash_calls_no_on_stop(autojump_clock: MockClock) -> None:
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: TaskCounter(log), restart="temporary")
@@ -87,7 +86,7 @@ async def test_actor_may_end_itself_and_handles_what_it_has_first() -> None:
     assert log == ["start 1", "a", "stop"]
 
 
-async def test_actor_that_stops_in_on_start_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
+async def test_actor_that_stops_in_on_start_is_cancelled(autojump_clock: MockClock) -> None:
     class Endless(Actor):
         async def on_start(self) -> None:
             await trio.sleep_forever()

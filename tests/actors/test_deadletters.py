@@ -1,8 +1,9 @@
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
-from triomq.actors import Message, Ref, open_system
+from triomq.actors import Message, Ref, System, open_system
 from triomq.actors.deadletters import RECENT
 from triomq.errors import ActorStopped
 
@@ -31,27 +32,25 @@ class Receiver(Counter):
         pass
 
 
-async def test_dead_letter_has_its_actor_reason_and_time(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_system() as system:
-        ref = await system.start(Counter)
-        await system.stop(ref)
-        ref.tell_nowait(Note("x"))
-        (letter,) = system.dead_letters.recent()
-        assert (letter.message, letter.ref, letter.reason) == (Note("x"), ref, "stopped")
-        assert isinstance(letter.error, ActorStopped)
-        assert letter.time == trio.current_time()
+async def test_dead_letter_has_its_actor_reason_and_time(system: System, autojump_clock: MockClock) -> None:
+    ref = await system.start(Counter)
+    await system.stop(ref)
+    ref.tell_nowait(Note("x"))
+    (letter,) = system.dead_letters.recent()
+    assert (letter.message, letter.ref, letter.reason) == (Note("x"), ref, "stopped")
+    assert isinstance(letter.error, ActorStopped)
+    assert letter.time == trio.current_time()
 
 
-async def test_abandoned_is_called_once(autojump_clock: trio.testing.MockClock) -> None:
+async def test_abandoned_is_called_once(system: System, autojump_clock: MockClock) -> None:
     log = Log()
-    async with open_system() as system:
-        sender = await system.start(lambda: Counter(log))
-        ref = await system.start(Receiver)
-        ref.tell_nowait(Returnable(sender))
-        await trio.sleep(60)
-        await system.stop(ref)
-        ref.tell_nowait(Returnable(sender))
-        assert log == ["start 1", "back: ValueError", "back: ActorStopped"]
+    sender = await system.start(lambda: Counter(log))
+    ref = await system.start(Receiver)
+    ref.tell_nowait(Returnable(sender))
+    await trio.sleep(60)
+    await system.stop(ref)
+    ref.tell_nowait(Returnable(sender))
+    assert log == ["start 1", "back: ValueError", "back: ActorStopped"]
 
 
 async def test_error_in_abandoned_is_logged_and_goes_no_further(caplog: pytest.LogCaptureFixture) -> None:
@@ -63,37 +62,34 @@ async def test_error_in_abandoned_is_logged_and_goes_no_further(caplog: pytest.L
     assert "Clumsy.abandoned crashed" in caplog.text
 
 
-async def test_only_the_last_dead_letters_are_held_but_all_are_counted() -> None:
-    async with open_system() as system:
-        ref = await system.start(Counter)
-        await system.stop(ref)
-        for number in range(RECENT + 5):
-            ref.tell_nowait(Note(str(number)))
-        assert system.dead_letters.count == RECENT + 5
-        assert len(system.dead_letters.recent()) == RECENT
-        assert system.dead_letters.recent()[0].message == Note("5")
+async def test_only_the_last_dead_letters_are_held_but_all_are_counted(system: System) -> None:
+    ref = await system.start(Counter)
+    await system.stop(ref)
+    for number in range(RECENT + 5):
+        ref.tell_nowait(Note(str(number)))
+    assert system.dead_letters.count == RECENT + 5
+    assert len(system.dead_letters.recent()) == RECENT
+    assert system.dead_letters.recent()[0].message == Note("5")
 
 
-async def test_dead_letters_can_be_followed() -> None:
-    async with open_system() as system:
-        ref = await system.start(Counter)
-        await system.stop(ref)
-        with system.dead_letters.feed() as feed:
-            ref.tell_nowait(Note("a"))
-            ref.tell_nowait(Boom())
-            assert [letter.message for letter in feed.get_nowait()] == [Note("a"), Boom()]
+async def test_dead_letters_can_be_followed(system: System) -> None:
+    ref = await system.start(Counter)
+    await system.stop(ref)
+    with system.dead_letters.feed() as feed:
+        ref.tell_nowait(Note("a"))
+        ref.tell_nowait(Boom())
+        assert [letter.message for letter in feed.get_nowait()] == [Note("a"), Boom()]
 
 
 async def test_messages_for_a_restart_that_never_comes_are_dead_letters(
-    autojump_clock: trio.testing.MockClock,
+    system: System, autojump_clock: MockClock
 ) -> None:
-    async with open_system() as system:
-        ref = await system.start(Counter, restart="temporary")
-        ref.tell_nowait(Boom())
-        ref.tell_nowait(Note("kept"))
-        await trio.sleep(1)
-        assert [(letter.message, letter.reason) for letter in system.dead_letters.recent()] == [
-            (Boom(), "stopped"),
-            (Note("kept"), "stopped"),
-        ]
-        assert isinstance(system.dead_letters.recent()[0].error.__cause__, ValueError)
+    ref = await system.start(Counter, restart="temporary")
+    ref.tell_nowait(Boom())
+    ref.tell_nowait(Note("kept"))
+    await trio.sleep(1)
+    assert [(letter.message, letter.reason) for letter in system.dead_letters.recent()] == [
+        (Boom(), "stopped"),
+        (Note("kept"), "stopped"),
+    ]
+    assert isinstance(system.dead_letters.recent()[0].error.__cause__, ValueError)

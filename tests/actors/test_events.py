@@ -1,13 +1,14 @@
 import trio
 import trio.testing
+from trio.testing import MockClock
 
-from triomq.actors import DeadLettered, Exited, MailboxOverflowed, Restarted, Started, open_system
+from triomq.actors import DeadLettered, Exited, MailboxOverflowed, Restarted, Started, System, open_system
 from triomq.actors.events import EventStream
 
 from .cast import Boom, Counter, Note, TaskCounter
 
 
-async def test_the_life_of_an_actor_can_be_followed(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_life_of_an_actor_can_be_followed(autojump_clock: MockClock) -> None:
     for kind in (Counter, TaskCounter):
         async with open_system() as system:
             with system.events() as events:
@@ -24,17 +25,16 @@ async def test_the_life_of_an_actor_can_be_followed(autojump_clock: trio.testing
         assert [event.epoch for event in seen if isinstance(event, Restarted)] == [2, 3]
 
 
-async def test_full_mailbox_is_an_event() -> None:
+async def test_full_mailbox_is_an_event(system: System) -> None:
     class Small(TaskCounter):
         limit = 1
         overflow = "drop_newest"
 
-    async with open_system() as system:
-        ref = await system.start(Small)
-        events = system.events()
-        for _ in range(3):
-            ref.tell_nowait(Note("x"))
-        assert [type(event) for event in events.get_nowait()] == [MailboxOverflowed, DeadLettered, DeadLettered]
+    ref = await system.start(Small)
+    events = system.events()
+    for _ in range(3):
+        ref.tell_nowait(Note("x"))
+    assert [type(event) for event in events.get_nowait()] == [MailboxOverflowed, DeadLettered, DeadLettered]
 
 
 async def test_stream_is_followed_with_async_for_until_the_system_ends() -> None:

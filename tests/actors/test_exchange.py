@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
-from triomq.actors import Actor, Backoff, InPlaceActor, Message, Ref, Request, open_system
+from triomq.actors import Actor, Backoff, InPlaceActor, Message, Ref, Request, System, open_system
 from triomq.errors import HandlerFailed
 
 LENGTH = 24
@@ -37,7 +38,7 @@ class Account:
         return number
 
 
-class InPlace(InPlaceActor):
+class Handlers:
     def __init__(self, account: Account) -> None:
         self.account = account
 
@@ -48,15 +49,12 @@ class InPlace(InPlaceActor):
         return self.account.take(message.number)
 
 
-class Plain(Actor):
-    def __init__(self, account: Account) -> None:
-        self.account = account
+class InPlace(Handlers, InPlaceActor):
+    pass
 
-    def told(self, message: Told) -> None:
-        self.account.take(message.number)
 
-    def asked(self, message: Asked) -> int:
-        return self.account.take(message.number)
+class Plain(Handlers, Actor):
+    pass
 
 
 class Patient(Plain):
@@ -118,7 +116,7 @@ def is_async(kind: Kind, number: int) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("position", range(LENGTH))
 async def test_crash_that_does_not_come_back_loses_nothing(
-    kind: Kind, position: int, autojump_clock: trio.testing.MockClock
+    kind: Kind, position: int, autojump_clock: MockClock
 ) -> None:
     effects, letters, answers = await exchange(kind, {position: 1})
     lost = [position] if is_async(kind, position) else []  # an interrupted async message is not run again
@@ -131,9 +129,7 @@ async def test_crash_that_does_not_come_back_loses_nothing(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("position", range(LENGTH))
-async def test_poisoned_message_is_given_up_alone(
-    kind: Kind, position: int, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_poisoned_message_is_given_up_alone(kind: Kind, position: int, autojump_clock: MockClock) -> None:
     effects, letters, answers = await exchange(kind, {position: ALWAYS})
     assert sorted([*effects, position]) == list(range(LENGTH))
     assert letters == [position]
@@ -142,14 +138,14 @@ async def test_poisoned_message_is_given_up_alone(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_each_message_may_crash_its_actor_once(kind: Kind, autojump_clock: trio.testing.MockClock) -> None:
+async def test_each_message_may_crash_its_actor_once(kind: Kind, autojump_clock: MockClock) -> None:
     effects, letters, _ = await exchange(kind, dict.fromkeys(range(LENGTH), 1))
     assert sorted(effects + letters) == list(range(LENGTH))
     assert sorted(letters) == [number for number in range(LENGTH) if is_async(kind, number)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_order_of_tells_survives_crashes(kind: Kind, autojump_clock: trio.testing.MockClock) -> None:
+async def test_order_of_tells_survives_crashes(kind: Kind, autojump_clock: MockClock) -> None:
     effects, _, _ = await exchange(kind, {3: 1, 11: 1, 12: 1})
     tells = [number for number in effects if number % 3 != 1]
     assert tells == sorted(tells)
@@ -164,12 +160,11 @@ def in_one_turn(system_turn: Callable[[Callable[[], None]], None], ref: Ref) -> 
 
 
 @pytest.mark.parametrize("position", range(LENGTH))
-async def test_rest_of_a_turn_survives_a_crash_in_it(position: int, autojump_clock: trio.testing.MockClock) -> None:
+async def test_rest_of_a_turn_survives_a_crash_in_it(system: System, position: int, autojump_clock: MockClock) -> None:
     account = Account({position: 1})
-    async with open_system() as system:
-        ref = await system.start(lambda: InPlace(account))
-        in_one_turn(system.turn.run, ref)
-        assert ref.state == "backing_off"
-        assert account.effects == list(range(position))
-        await trio.sleep(60)
-        assert account.effects == list(range(LENGTH))
+    ref = await system.start(lambda: InPlace(account))
+    in_one_turn(system.turn.run, ref)
+    assert ref.state == "backing_off"
+    assert account.effects == list(range(position))
+    await trio.sleep(60)
+    assert account.effects == list(range(LENGTH))

@@ -9,7 +9,17 @@ from functools import partial
 import pytest
 import trio.testing
 
-from triomq.actors import Actor, ChildSpec, Down, DynamicSupervisor, InPlaceActor, Message, Ref, Request, open_system
+from triomq.actors import (
+    Actor,
+    ChildSpec,
+    Down,
+    DynamicSupervisor,
+    InPlaceActor,
+    Message,
+    Ref,
+    Request,
+    System,
+)
 
 
 class Note(Message, frozen=True):
@@ -76,49 +86,47 @@ def garbage() -> Counter[str]:
 
 
 @pytest.mark.parametrize("kind", [Clerk, Worker, Office])
-async def test_child_that_has_ended_is_forgotten(kind: type[InPlaceActor] | type[Actor]) -> None:
-    async with open_system() as system:
-        top = await system.start(DynamicSupervisor, name="top")
-        watcher = await system.start(Worker, name="watcher")
-        supervisor = top.actor
-        assert isinstance(supervisor, DynamicSupervisor)
+async def test_child_that_has_ended_is_forgotten(system: System, kind: type[InPlaceActor] | type[Actor]) -> None:
+    top = await system.start(DynamicSupervisor, name="top")
+    watcher = await system.start(Worker, name="watcher")
+    supervisor = top.actor
+    assert isinstance(supervisor, DynamicSupervisor)
 
-        def make(known: list[Ref]) -> InPlaceActor | Actor:
-            return kind()
+    def make(known: list[Ref]) -> InPlaceActor | Actor:
+        return kind()
 
-        async def play() -> None:
-            known: list[Ref] = []
-            ref = await supervisor.start_child(ChildSpec(partial(make, known)))
-            known.append(ref)  # as a store knows its actor: its factory leads to the Ref
-            ref.watch(watcher)
-            if kind is not Office:
-                ref.tell_nowait(Note("one"))
-                assert await ref.ask(Question("who?")) == "who?"
-            await supervisor.stop_child(ref)
-            assert ref.actor is None
+    async def play() -> None:
+        known: list[Ref] = []
+        ref = await supervisor.start_child(ChildSpec(partial(make, known)))
+        known.append(ref)  # as a store knows its actor: its factory leads to the Ref
+        ref.watch(watcher)
+        if kind is not Office:
+            ref.tell_nowait(Note("one"))
+            assert await ref.ask(Question("who?")) == "who?"
+        await supervisor.stop_child(ref)
+        assert ref.actor is None
 
-        await play()
+    await play()
+    await trio.testing.wait_all_tasks_blocked()
+    with collector_off():
+        before = ours()
+        for _ in range(10):
+            await play()
         await trio.testing.wait_all_tasks_blocked()
-        with collector_off():
-            before = ours()
-            for _ in range(10):
-                await play()
-            await trio.testing.wait_all_tasks_blocked()
-            assert garbage() == Counter()
-            assert ours() - before == Counter()
-        assert not top.children
+        assert garbage() == Counter()
+        assert ours() - before == Counter()
+    assert not top.children
 
 
-async def test_watched_actor_drops_watchers_that_have_ended() -> None:
-    async with open_system() as system:
-        top = await system.start(DynamicSupervisor, name="top")
-        watched = await system.start(Clerk, name="watched")
-        supervisor = top.actor
-        assert isinstance(supervisor, DynamicSupervisor)
-        with collector_off():
-            before = ours()["TaskRef"]
-            for _ in range(50):
-                ref = await supervisor.start_child(ChildSpec(Worker))
-                watched.watch(ref)
-                await supervisor.stop_child(ref)
-            assert ours()["TaskRef"] - before <= 4
+async def test_watched_actor_drops_watchers_that_have_ended(system: System) -> None:
+    top = await system.start(DynamicSupervisor, name="top")
+    watched = await system.start(Clerk, name="watched")
+    supervisor = top.actor
+    assert isinstance(supervisor, DynamicSupervisor)
+    with collector_off():
+        before = ours()["TaskRef"]
+        for _ in range(50):
+            ref = await supervisor.start_child(ChildSpec(Worker))
+            watched.watch(ref)
+            await supervisor.stop_child(ref)
+        assert ours()["TaskRef"] - before <= 4

@@ -2,7 +2,7 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from triomq.actors import Actor, InPlaceActor, Message, Ping, Request, describe_handlers, open_system
+from triomq.actors import Actor, InPlaceActor, Message, Ping, Request, System, describe_handlers
 from triomq.actors.handlers import handler_table
 
 from .cast import Add, Counter, Log, Note
@@ -164,27 +164,25 @@ def test_empty_hook_costs_no_call() -> None:
     assert handler_table(Counter).has_on_start
 
 
-async def test_bad_table_is_refused_at_the_start() -> None:
+async def test_bad_table_is_refused_at_the_start(system: System) -> None:
     class Wrong(InPlaceActor):
         async def note(self, message: Note) -> None:
             pass
 
-    async with open_system() as system:
-        with pytest.raises(TypeError, match=r"in place, but has async handlers: note. Make them plain, or derive"):
-            await system.start(Wrong)
-        assert list(system.registry) == ["/"]
+    with pytest.raises(TypeError, match=r"in place, but has async handlers: note. Make them plain, or derive"):
+        await system.start(Wrong)
+    assert list(system.registry) == ["/"]
 
 
-async def test_message_without_a_handler_is_an_error_at_the_sender() -> None:
+async def test_message_without_a_handler_is_an_error_at_the_sender(system: System) -> None:
     class Stranger(Message, frozen=True):
         pass
 
     log = Log()
-    async with open_system() as system:
-        ref = await system.start(lambda: Counter(log))
-        with pytest.raises(TypeError, match=r"Counter has no handler for .*Stranger; it handles Add, AskBoom, Boom"):
-            ref.tell_nowait(Stranger())
-        assert ref.state == "running"
+    ref = await system.start(lambda: Counter(log))
+    with pytest.raises(TypeError, match=r"Counter has no handler for .*Stranger; it handles Add, AskBoom, Boom"):
+        ref.tell_nowait(Stranger())
+    assert ref.state == "running"
 
 
 def test_handlers_are_described_with_the_place_of_their_code() -> None:

@@ -1,8 +1,9 @@
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
-from triomq.actors import Down, InPlaceActor, open_system
+from triomq.actors import Down, InPlaceActor, System, open_system
 from triomq.errors import ActorStopped
 
 from .cast import KINDS, Add, Boom, Counter, Log, Note, TaskCounter
@@ -23,64 +24,59 @@ async def test_watcher_is_told_when_an_actor_stops_for_good(kind: type[TaskCount
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_restart_is_no_down(kind: type[TaskCounter], autojump_clock: trio.testing.MockClock) -> None:
+async def test_restart_is_no_down(system: System, kind: type[TaskCounter], autojump_clock: MockClock) -> None:
     log = Log()
-    async with open_system() as system:
-        watcher = await system.start(lambda: Counter(log))
-        ref = await system.start(kind)
-        ref.watch(watcher)
-        ref.tell_nowait(Boom())
-        await trio.sleep(60)
-        assert (ref.epoch, log) == (3, ["start 1"])
+    watcher = await system.start(lambda: Counter(log))
+    ref = await system.start(kind)
+    ref.watch(watcher)
+    ref.tell_nowait(Boom())
+    await trio.sleep(60)
+    assert (ref.epoch, log) == (3, ["start 1"])
 
 
-async def test_watcher_of_a_stopped_actor_is_told_at_once() -> None:
+async def test_watcher_of_a_stopped_actor_is_told_at_once(system: System) -> None:
     log = Log()
-    async with open_system() as system:
-        watcher = await system.start(lambda: Counter(log))
-        ref = await system.start(Counter, name="watched")
-        await system.stop(ref)
-        ref.watch(watcher)
-        assert log == ["start 1", "down watched None"]
+    watcher = await system.start(lambda: Counter(log))
+    ref = await system.start(Counter, name="watched")
+    await system.stop(ref)
+    ref.watch(watcher)
+    assert log == ["start 1", "down watched None"]
 
 
-async def test_watcher_can_stop_watching() -> None:
+async def test_watcher_can_stop_watching(system: System) -> None:
     log = Log()
-    async with open_system() as system:
-        watcher = await system.start(lambda: Counter(log))
-        ref = await system.start(Counter)
-        ref.unwatch(watcher)
-        ref.watch(watcher)
-        ref.unwatch(watcher)
-        await system.stop(ref)
-        assert log == ["start 1"]
+    watcher = await system.start(lambda: Counter(log))
+    ref = await system.start(Counter)
+    ref.unwatch(watcher)
+    ref.watch(watcher)
+    ref.unwatch(watcher)
+    await system.stop(ref)
+    assert log == ["start 1"]
 
 
-async def test_watcher_must_have_a_handler_for_down() -> None:
+async def test_watcher_must_have_a_handler_for_down(system: System) -> None:
     class Blind(InPlaceActor):
         pass
 
-    async with open_system() as system:
-        blind = await system.start(Blind)
-        ref = await system.start(Counter)
-        with pytest.raises(TypeError, match="Blind has no handler for Down"):
-            ref.watch(blind)
+    blind = await system.start(Blind)
+    ref = await system.start(Counter)
+    with pytest.raises(TypeError, match="Blind has no handler for Down"):
+        ref.watch(blind)
 
 
-async def test_down_gets_into_a_full_mailbox() -> None:
+async def test_down_gets_into_a_full_mailbox(system: System) -> None:
     class Small(TaskCounter):
         limit = 1
         overflow = "reject"
 
     log = Log()
-    async with open_system() as system:
-        watcher = await system.start(lambda: Small(log))
-        ref = await system.start(Counter, name="watched")
-        ref.watch(watcher)
-        watcher.tell_nowait(Note("last words"))
-        await system.stop(ref)
-        await trio.testing.wait_all_tasks_blocked()
-        assert log == ["start 1", "last words", "down watched None"]
+    watcher = await system.start(lambda: Small(log))
+    ref = await system.start(Counter, name="watched")
+    ref.watch(watcher)
+    watcher.tell_nowait(Note("last words"))
+    await system.stop(ref)
+    await trio.testing.wait_all_tasks_blocked()
+    assert log == ["start 1", "last words", "down watched None"]
 
 
 async def test_down_for_a_watcher_that_has_stopped_is_a_dead_letter() -> None:
@@ -94,36 +90,32 @@ async def test_down_for_a_watcher_that_has_stopped_is_a_dead_letter() -> None:
             assert [letter.message for letter in system.dead_letters.recent()] == [Down(ref, None)]
 
 
-async def test_the_present_incarnation_can_be_read(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_system() as system:
-        ref = await system.start(Counter)
-        first = ref.actor
-        assert isinstance(first, Counter)
-        ref.ask_nowait(Add(3))
-        assert first.total == 3
-        ref.crash(None, ValueError())
-        await trio.sleep(60)
-        assert isinstance(ref.actor, Counter)
-        assert ref.actor is not first
-        await system.stop(ref)
-        assert ref.actor is None
+async def test_the_present_incarnation_can_be_read(system: System, autojump_clock: MockClock) -> None:
+    ref = await system.start(Counter)
+    first = ref.actor
+    assert isinstance(first, Counter)
+    ref.ask_nowait(Add(3))
+    assert first.total == 3
+    ref.crash(None, ValueError())
+    await trio.sleep(60)
+    assert isinstance(ref.actor, Counter)
+    assert ref.actor is not first
+    await system.stop(ref)
+    assert ref.actor is None
 
 
-async def test_ref_shows_itself() -> None:
-    async with open_system() as system:
-        ref = await system.start(TaskCounter, name="a")
-        assert repr(ref) == "<TaskRef /a running>"
-        assert ref.actor_class is TaskCounter
-        assert ref.parent is system.registry.find("/")
-        await ref.ask(Add(1))
-        assert ref.statistics().handled == 1
-        assert ref.statistics().path == "/a"
+async def test_ref_shows_itself(system: System) -> None:
+    ref = await system.start(TaskCounter, name="a")
+    assert repr(ref) == "<TaskRef /a running>"
+    assert ref.actor_class is TaskCounter
+    assert ref.parent is system.registry.find("/")
+    await ref.ask(Add(1))
+    assert ref.statistics().handled == 1
+    assert ref.statistics().path == "/a"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_wait_running_ends_with_the_actor(
-    kind: type[TaskCounter], autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_wait_running_ends_with_the_actor(kind: type[TaskCounter], autojump_clock: MockClock) -> None:
     async with open_system(max_restarts=9) as system:
         ref = await system.start(kind)
         ref.tell_nowait(Boom())

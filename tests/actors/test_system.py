@@ -3,18 +3,18 @@ import signal
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
-from triomq.actors import Actor, ChildSpec, DynamicSupervisor, Supervisor, open_system
+from triomq.actors import Actor, ChildSpec, DynamicSupervisor, Supervisor, System, open_system
 from triomq.errors import ActorStopped, RestartLimitExceeded
 
 from .cast import Add, Boom, Counter, Log, Note, TaskCounter
 
 
-async def test_counter_counts() -> None:
+async def test_counter_counts(system: System) -> None:
     """The example of the design, word for word."""
-    async with open_system() as system:
-        counter = await system.start(TaskCounter, name="counter", restart="permanent")
-        assert await counter.ask(Add(2)) == 2
+    counter = await system.start(TaskCounter, name="counter", restart="permanent")
+    assert await counter.ask(Add(2)) == 2
 
 
 async def test_leaving_the_block_drains() -> None:
@@ -51,7 +51,7 @@ async def test_the_bodys_own_exception_leaves_bare() -> None:
     assert caught.value is error
 
 
-async def test_error_in_the_body_gives_no_actor_time_to_drain(autojump_clock: trio.testing.MockClock) -> None:
+async def test_error_in_the_body_gives_no_actor_time_to_drain(autojump_clock: MockClock) -> None:
     class Slow(TaskCounter):
         async def slow(self, message: Boom) -> None:
             await trio.sleep(100)
@@ -70,9 +70,7 @@ async def test_error_in_the_body_gives_no_actor_time_to_drain(autojump_clock: tr
     assert log == ["start 1", "stop"]
 
 
-async def test_error_that_supervision_gives_up_on_ends_the_body_without_a_group(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_error_that_supervision_gives_up_on_ends_the_body_without_a_group(autojump_clock: MockClock) -> None:
     with pytest.raises(RestartLimitExceeded) as caught:  # noqa: PT012
         async with open_system(max_restarts=0) as system:
             ref = await system.start(Counter, name="counter")
@@ -120,7 +118,7 @@ async def test_system_that_stops_starts_no_actor() -> None:
     assert log[-1] == "refused"
 
 
-async def test_cancelling_the_owner_cancels_all(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelling_the_owner_cancels_all(autojump_clock: MockClock) -> None:
     log = Log()
     with trio.move_on_after(1) as scope:
         async with open_system() as system:
@@ -132,7 +130,7 @@ async def test_cancelling_the_owner_cancels_all(autojump_clock: trio.testing.Moc
     assert log == ["start 1", "stop"]
 
 
-async def test_on_stop_is_shielded_but_not_for_ever(autojump_clock: trio.testing.MockClock) -> None:
+async def test_on_stop_is_shielded_but_not_for_ever(autojump_clock: MockClock) -> None:
     class Slow(TaskCounter):
         async def on_stop(self) -> None:
             await trio.sleep(1)
@@ -151,16 +149,15 @@ async def test_on_stop_is_shielded_but_not_for_ever(autojump_clock: trio.testing
     assert trio.current_time() - start == pytest.approx(3)
 
 
-async def test_single_actor_can_be_stopped_anywhere_in_the_tree() -> None:
-    async with open_system() as system:
-        top = await system.start(DynamicSupervisor, name="top")
-        assert isinstance(top.actor, DynamicSupervisor)
-        ref = await top.actor.start_child(ChildSpec(Counter, name="a"))
-        await system.stop(ref)
-        await system.stop(ref)
-        assert not top.children
-        with pytest.raises(ValueError, match="the root ends with its block"):
-            await system.stop(system.registry.find("/"))
+async def test_single_actor_can_be_stopped_anywhere_in_the_tree(system: System) -> None:
+    top = await system.start(DynamicSupervisor, name="top")
+    assert isinstance(top.actor, DynamicSupervisor)
+    ref = await top.actor.start_child(ChildSpec(Counter, name="a"))
+    await system.stop(ref)
+    await system.stop(ref)
+    assert not top.children
+    with pytest.raises(ValueError, match="the root ends with its block"):
+        await system.stop(system.registry.find("/"))
 
 
 def test_ctrl_c_comes_out_bare_and_stops_all() -> None:
@@ -183,10 +180,9 @@ def test_ctrl_c_comes_out_bare_and_stops_all() -> None:
     assert log == ["start 1", "stop"]
 
 
-async def test_actors_find_their_system_and_their_epoch() -> None:
-    async with open_system() as system:
-        for kind in (Counter, TaskCounter):
-            ref = await system.start(kind)
-            assert isinstance(ref.actor, Counter | TaskCounter)
-            assert ref.actor.system is system
-            assert ref.actor.epoch == 1
+async def test_actors_find_their_system_and_their_epoch(system: System) -> None:
+    for kind in (Counter, TaskCounter):
+        ref = await system.start(kind)
+        assert isinstance(ref.actor, Counter | TaskCounter)
+        assert ref.actor.system is system
+        assert ref.actor.epoch == 1

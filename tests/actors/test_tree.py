@@ -1,12 +1,13 @@
 import trio
 import trio.testing
+from trio.testing import MockClock
 
-from triomq.actors import ChildSpec, Supervisor, open_system
+from triomq.actors import ChildSpec, Supervisor, System, open_system
 
 from .cast import Add, Boom, Counter, Note, TaskCounter
 
 
-async def test_the_tree_is_a_snapshot(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_tree_is_a_snapshot(autojump_clock: MockClock) -> None:
     async with open_system() as system:
         children = [ChildSpec(Counter, name="a"), ChildSpec(TaskCounter, name="b")]
         top = await system.start(lambda: Supervisor(children), name="top")
@@ -28,10 +29,9 @@ async def test_the_tree_is_a_snapshot(autojump_clock: trio.testing.MockClock) ->
     ]
 
 
-async def test_the_tree_can_be_printed() -> None:
-    async with open_system() as system:
-        await system.start(Counter, name="a")
-        assert str(system.tree()).splitlines() == [
-            "/  Supervisor  running  epoch 1  handled 0  waiting 0",
-            "  a  Counter  running  epoch 1  handled 0  waiting 0",
-        ]
+async def test_the_tree_can_be_printed(system: System) -> None:
+    await system.start(Counter, name="a")
+    assert str(system.tree()).splitlines() == [
+        "/  Supervisor  running  epoch 1  handled 0  waiting 0",
+        "  a  Counter  running  epoch 1  handled 0  waiting 0",
+    ]

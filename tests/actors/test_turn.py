@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from triomq.actors import InPlaceActor, Message, Ref, Turn, open_system
+from triomq.actors import InPlaceActor, Message, Ref, System, Turn, open_system
 from triomq.actors.turn import BUDGET, LONGEST
 
 from .cast import Add, Counter, Log, Note
@@ -46,19 +46,18 @@ class Touchy(InPlaceActor):
             self.other.tell_nowait(Note(f"from {self.ref.name}"))
 
 
-async def test_message_from_a_body_is_handled_when_the_call_returns() -> None:
+async def test_message_from_a_body_is_handled_when_the_call_returns(system: System) -> None:
     log = Log()
-    async with open_system() as system:
-        ref = await system.start(lambda: Counter(log))
+    ref = await system.start(lambda: Counter(log))
 
-        def body() -> int:
-            ref.tell_nowait(Note("a"))
-            assert log[-1] == "a"
-            ref.tell_nowait(Note("b"))
-            assert log[-1] == "b"
-            return 7
+    def body() -> int:
+        ref.tell_nowait(Note("a"))
+        assert log[-1] == "a"
+        ref.tell_nowait(Note("b"))
+        assert log[-1] == "b"
+        return 7
 
-        assert system.turn.run(body) == 7
+    assert system.turn.run(body) == 7
 
 
 async def test_message_from_a_handler_is_handled_after_it_has_returned() -> None:
@@ -117,14 +116,13 @@ async def test_actor_touched_by_a_later_after_batch_runs_again() -> None:
     assert log == ["a", "b", "after two", "after one", "from one", "after two"]
 
 
-async def test_touching_without_a_turn_makes_one() -> None:
+async def test_touching_without_a_turn_makes_one(system: System) -> None:
     log = Log()
-    async with open_system() as system:
-        ref = await system.start(lambda: Touchy(log), name="one")
-        ref.touch()
-        assert log == ["after one"]
-        system.turn.run(lambda: [ref.touch(), ref.touch()])
-        assert log == ["after one"] * 2
+    ref = await system.start(lambda: Touchy(log), name="one")
+    ref.touch()
+    assert log == ["after one"]
+    system.turn.run(lambda: [ref.touch(), ref.touch()])
+    assert log == ["after one"] * 2
 
 
 async def test_nested_turn_is_part_of_the_outer_one() -> None:
@@ -156,21 +154,20 @@ async def test_error_in_the_body_comes_out_after_what_it_touched_is_finished() -
     assert log[2:] == ["b", "after one"]
 
 
-async def test_turn_has_a_budget_that_its_end_renews() -> None:
-    async with open_system() as system:
-        turn: Turn = system.turn
+async def test_turn_has_a_budget_that_its_end_renews(system: System) -> None:
+    turn: Turn = system.turn
 
-        def body() -> bool:
-            turn.charge(BUDGET)
-            assert not turn.exhausted
-            turn.charge(1)
-            return turn.exhausted
-
-        assert turn.run(body)
+    def body() -> bool:
+        turn.charge(BUDGET)
         assert not turn.exhausted
+        turn.charge(1)
+        return turn.exhausted
+
+    assert turn.run(body)
+    assert not turn.exhausted
 
 
-async def test_actors_that_tell_each_other_for_ever_do_not_stop_the_loop() -> None:
+async def test_actors_that_tell_each_other_for_ever_do_not_stop_the_loop(system: System) -> None:
     """Trap 7: a loop without a bound never yields."""
     log = Log()
 
@@ -182,20 +179,19 @@ async def test_actors_that_tell_each_other_for_ever_do_not_stop_the_loop() -> No
             if self.count < 3 * LONGEST:
                 self.ref.tell_nowait(message)
 
-    async with open_system() as system:
-        ref = await system.start(Endless)
-        ref.tell_nowait(Pass("x"))
-        assert isinstance(ref.actor, Endless)
-        assert ref.actor.count <= LONGEST + 1
-        steps = 0
-        while ref.actor.count < 3 * LONGEST:
-            await trio.lowlevel.checkpoint()
-            steps += 1
-            log.append("others run")
-        assert steps >= 2
+    ref = await system.start(Endless)
+    ref.tell_nowait(Pass("x"))
+    assert isinstance(ref.actor, Endless)
+    assert ref.actor.count <= LONGEST + 1
+    steps = 0
+    while ref.actor.count < 3 * LONGEST:
+        await trio.lowlevel.checkpoint()
+        steps += 1
+        log.append("others run")
+    assert steps >= 2
 
 
-async def test_order_holds_when_an_endless_turn_is_cut() -> None:
+async def test_order_holds_when_an_endless_turn_is_cut(system: System) -> None:
     class Endless(InPlaceActor):
         def __init__(self) -> None:
             self.seen: list[str] = []
@@ -209,15 +205,14 @@ async def test_order_holds_when_an_endless_turn_is_cut() -> None:
         def note(self, message: Note) -> None:
             self.seen.append(message.text)
 
-    async with open_system() as system:
-        ref = await system.start(Endless)
-        ref.tell_nowait(Pass("x"))
-        for text in "abc":
-            ref.tell_nowait(Note(text))
-        assert isinstance(ref.actor, Endless)
-        await trio.testing.wait_all_tasks_blocked()
-        assert ref.actor.seen == ["a", "b", "c"]
-        assert ref.actor.rounds == 2 * LONGEST
+    ref = await system.start(Endless)
+    ref.tell_nowait(Pass("x"))
+    for text in "abc":
+        ref.tell_nowait(Note(text))
+    assert isinstance(ref.actor, Endless)
+    await trio.testing.wait_all_tasks_blocked()
+    assert ref.actor.seen == ["a", "b", "c"]
+    assert ref.actor.rounds == 2 * LONGEST
 
 
 def test_ctrl_c_in_a_turn_leaves_state_whole() -> None:

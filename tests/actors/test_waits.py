@@ -1,7 +1,7 @@
 import pytest
 import trio
 
-from triomq.actors import Actor, Message, Ref, Request, open_system
+from triomq.actors import Actor, Message, Ref, Request, System
 from triomq.actors.testing import open_test_system
 
 from .cast import Add, Counter, TaskCounter
@@ -38,37 +38,34 @@ class Relayer(Actor):
 Relayer.waits_for = (Relayer,)
 
 
-async def test_actor_that_asks_itself_is_told_what_to_do() -> None:
+async def test_actor_that_asks_itself_is_told_what_to_do(system: System) -> None:
     """Trap 4."""
-    async with open_system() as system:
-        ref = await system.start(Relayer, name="relayer")
-        with pytest.raises(Exception, match="crashed while it handled Relay") as caught:
-            await ref.ask(Relay((ref,)))
-        assert isinstance(caught.value.__cause__, RuntimeError)
-        assert "/relayer waits for itself" in str(caught.value.__cause__)
-        assert "call the method directly, or use tell_nowait" in str(caught.value.__cause__)
+    ref = await system.start(Relayer, name="relayer")
+    with pytest.raises(Exception, match="crashed while it handled Relay") as caught:
+        await ref.ask(Relay((ref,)))
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert "/relayer waits for itself" in str(caught.value.__cause__)
+    assert "call the method directly, or use tell_nowait" in str(caught.value.__cause__)
 
 
-async def test_actors_that_ask_each_other_in_a_circle_are_found() -> None:
-    async with open_system() as system:
-        refs = [await system.start(Relayer, name=name) for name in "abc"]
-        assert await refs[0].ask(Relay((refs[1], refs[2]))) == 2
-        with pytest.raises(Exception, match="crashed while it handled Relay") as caught:
-            await refs[0].ask(Relay((refs[1], refs[2], refs[0])))
-        found: BaseException | None = caught.value
-        while found is not None and not isinstance(found, RuntimeError):
-            found = found.__cause__
-        assert "for ever: /c → /a → /b → /c" in str(found)
+async def test_actors_that_ask_each_other_in_a_circle_are_found(system: System) -> None:
+    refs = [await system.start(Relayer, name=name) for name in "abc"]
+    assert await refs[0].ask(Relay((refs[1], refs[2]))) == 2
+    with pytest.raises(Exception, match="crashed while it handled Relay") as caught:
+        await refs[0].ask(Relay((refs[1], refs[2], refs[0])))
+    found: BaseException | None = caught.value
+    while found is not None and not isinstance(found, RuntimeError):
+        found = found.__cause__
+    assert "for ever: /c → /a → /b → /c" in str(found)
 
 
-async def test_actor_that_waits_for_room_in_its_own_mailbox_is_told_so() -> None:
-    async with open_system() as system:
-        ref = await system.start(Relayer, name="relayer")
-        events = system.dead_letters.feed()
-        ref.tell_nowait(Push(ref))
-        async for letter in events:
-            assert "/relayer waits for itself" in str(letter.error)
-            break
+async def test_actor_that_waits_for_room_in_its_own_mailbox_is_told_so(system: System) -> None:
+    ref = await system.start(Relayer, name="relayer")
+    events = system.dead_letters.feed()
+    ref.tell_nowait(Push(ref))
+    async for letter in events:
+        assert "/relayer waits for itself" in str(letter.error)
+        break
 
 
 async def test_wait_that_is_not_declared_is_an_error_under_test() -> None:
@@ -110,7 +107,7 @@ async def test_task_of_no_actor_may_wait_for_any_actor() -> None:
             assert await ref.ask(Add(1)) == 1
 
 
-async def test_wait_is_forgotten_when_it_is_given_up() -> None:
+async def test_wait_is_forgotten_when_it_is_given_up(system: System) -> None:
     class Impatient(Actor):
         waits_for = (Actor,)
 
@@ -119,8 +116,7 @@ async def test_wait_is_forgotten_when_it_is_given_up() -> None:
                 await message.chain[0].ask(Relay(message.chain[1:]))
             return -1
 
-    async with open_system() as system:
-        impatient = await system.start(Impatient, name="impatient")
-        other = await system.start(Relayer, name="other")
-        assert await impatient.ask(Relay((other,))) == -1
-        assert await other.ask(Relay((impatient, other))) == 0
+    impatient = await system.start(Impatient, name="impatient")
+    other = await system.start(Relayer, name="other")
+    assert await impatient.ask(Relay((other,))) == -1
+    assert await other.ask(Relay((impatient, other))) == 0

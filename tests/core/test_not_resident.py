@@ -4,14 +4,14 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
-from memory_store import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Browse, Get, NotResident, Purge, QueueState, QueueStopped, QueueUnreadable
 from triomq.errors import StoreCorrupt
 from triomq.store import Damaged, Reading
 
-from .durable import ONE, PERSISTENT, DurableHarness, get, open_durable_harness
+from .durable import PERSISTENT, DurableHarness, get, open_durable_harness
 from .harness import publish
 
 
@@ -29,18 +29,6 @@ def refused(queue: QueueState, request: Get | Browse | None = None) -> NotReside
     with pytest.raises(NotResident, match="ask again") as found:
         queue.ref.ask_nowait(request or Get())
     return found.value
-
-
-async def test_request_for_paged_messages_is_told_to_ask_again() -> None:
-    async with durable_messages() as (durable, queue):
-        for request in (Get(), Browse()):
-            refused(queue, request)
-        durable.disk.work()
-        assert [entry.message.content for entry in queue.ref.ask_nowait(Browse())] == [b"1", b"2"]
-        assert get(queue, durable.disk) == (b"1", False)
-        assert get(queue, durable.disk) == (b"2", False)
-        assert get(queue, durable.disk) is None
-        assert list(queue.ref.ask_nowait(Browse())) == []
 
 
 async def waits_until(durable: DurableHarness, queue: QueueState, happens: str) -> None:
@@ -102,7 +90,7 @@ async def test_waiting_is_over_when_the_queue_has_crashed_for_good() -> None:
 
 
 @pytest.mark.usefixtures("quiet_crashes")
-async def test_messages_read_while_the_queue_restarted_are_read_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_messages_read_while_the_queue_restarted_are_read_again(autojump_clock: MockClock) -> None:
     async with durable_messages(Backoff(initial=5)) as (durable, queue):
         refused(queue)
         durable.disk.read()
@@ -123,41 +111,6 @@ async def test_request_for_unreadable_messages_is_refused() -> None:
         assert queue.statistics().ready == 2
         assert queue.ref.ask_nowait(Purge()) == 2
         publish(queue, b"3", head=PERSISTENT)
-        assert get(queue, durable.disk) == (b"3", False)
-
-
-async def test_feeds_get_what_is_on_disk_as_it_comes() -> None:
-    async with open_durable_harness(MemoryStore(), ONE) as durable:
-        queue, consumer = durable.harness.queue(), durable.harness.consumer()
-        for content in (b"1", b"2", b"3"):
-            publish(queue, content, head=PERSISTENT)
-        durable.disk.work()
-        durable.harness.feed(queue, consumer)
-        assert consumer.take() == [b"1"]
-        durable.disk.work()
-        assert consumer.take() == [b"2", b"3"]
-
-
-async def test_get_gets_what_is_on_disk_if_no_feed_has_room_for_it() -> None:
-    async with durable_messages() as (durable, queue):
-        consumer = durable.harness.consumer()
-        durable.harness.feed(queue, consumer, messages=1)
-        assert queue.ref.ask_nowait(Get()) is None  # it is for the feed
-        durable.disk.work()
-        assert consumer.take() == [b"1"]
-        assert get(queue, durable.disk) == (b"2", False)
-
-
-async def test_get_waits_for_the_disk_beside_a_feed_that_is_full() -> None:
-    async with open_durable_harness(MemoryStore(), ONE) as durable:
-        queue, consumer = durable.harness.queue(), durable.harness.consumer()
-        durable.harness.feed(queue, consumer, messages=1)
-        for content in (b"1", b"2", b"3", b"4"):
-            publish(queue, content, head=PERSISTENT)
-        durable.disk.work()
-        assert get(queue, durable.disk) == (b"2", False)
-        refused(queue)
-        durable.disk.work()
         assert get(queue, durable.disk) == (b"3", False)
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from core.harness import Harness
 from triomq.core import (
     Inequivalent,
     InExclusiveUse,
@@ -15,8 +16,6 @@ from triomq.core import (
     SinkInUse,
 )
 from triomq.errors import Refused
-
-from .harness import open_harness
 
 NAMED = [
     InExclusiveUse,
@@ -46,9 +45,8 @@ def test_inequivalent_declare_says_what_is_and_what_was_asked_for() -> None:
     )
 
 
-async def test_restarting_actor_is_named_by_its_path() -> None:
-    async with open_harness() as harness:
-        queue = harness.queue("q")
-        error = Restarting(queue.ref)
-        assert error.ref is queue.ref
-        assert str(error) == "/domain/queue.q is being restarted; ask again when it runs"
+async def test_restarting_actor_is_named_by_its_path(harness: Harness) -> None:
+    queue = harness.queue("q")
+    error = Restarting(queue.ref)
+    assert error.ref is queue.ref
+    assert str(error) == "/domain/queue.q is being restarted; ask again when it runs"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from triomq.errors import StoreCorrupt, StoreError, StoreUnwritable
-from triomq.store import OperationBatch, back_up
+from triomq.store import OperationBatch, SqliteStore, back_up
 from triomq.store.schema import MIGRATIONS, migrate
 
 from .stores import DECLARE, append, opened
@@ -36,12 +36,11 @@ def test_copy_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_place_that_is_none_is_named(tmp_path: Path) -> None:
+def test_place_that_is_none_is_named(store: SqliteStore, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with opened(tmp_path) as store:
-        for target in (tmp_path / "file" / "backup", tmp_path / "no\0path", tmp_path / ("long" * 100)):
-            with pytest.raises(StoreUnwritable, match="cannot be written"):
-                back_up(store.directory, target)
+    for target in (tmp_path / "file" / "backup", tmp_path / "no\0path", tmp_path / ("long" * 100)):
+        with pytest.raises(StoreUnwritable, match="cannot be written"):
+            back_up(store.directory, target)
 
 
 def test_copy_is_for_its_owner_alone_and_has_nothing_but_the_store(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from triomq.store import (
     SegmentFound,
     SpilledDropped,
     SqliteReader,
+    SqliteStore,
     Store,
     assemble,
     compact,
@@ -104,14 +105,6 @@ def test_log_that_is_cut_anywhere_opens_at_a_whole_batch(work: list[OperationBat
             assert contents(again)["pieces"] == states[work[-1].number]["pieces"]
 
 
-def test_batch_that_is_sent_again_is_not_done_again(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        batch = OperationBatch(1, [DECLARE, append(1)])
-        assert store.commit([batch]) == 1
-        assert store.commit([batch, OperationBatch(2, [append(2)])]) == 2
-        assert [segment.first for segment in segments(store)] == [1, 2]
-
-
 def test_batches_go_on_where_they_were_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE]), OperationBatch(2, [append(5, 2)])])
@@ -121,26 +114,24 @@ def test_batches_go_on_where_they_were_after_a_restart(tmp_path: Path) -> None:
         assert (found.queues[1].found.next_id, found.next_queue) == (7, 2)
 
 
-def test_batch_that_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit([OperationBatch(1, [DECLARE, append(1, 4)])])
-        for wrong in (append(3), append(5, queue=9)):
-            with pytest.raises(ValueError, match="not declared, or has had the id"):
-                store.commit([OperationBatch(2, [append(6), wrong])])
-        assert [segment.first for segment in segments(store)] == [1]
-        assert store.commit([OperationBatch(2, [append(6)])]) == 2
+def test_batch_that_cannot_be_is_refused_and_leaves_nothing(store: SqliteStore) -> None:
+    store.commit([OperationBatch(1, [DECLARE, append(1, 4)])])
+    for wrong in (append(3), append(5, queue=9)):
+        with pytest.raises(ValueError, match="not declared, or has had the id"):
+            store.commit([OperationBatch(2, [append(6), wrong])])
+    assert [segment.first for segment in segments(store)] == [1]
+    assert store.commit([OperationBatch(2, [append(6)])]) == 2
 
 
-def test_settled_positions_are_stored_and_a_segment_goes_with_its_last_message(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit([OperationBatch(1, [DECLARE, append(1, 4), append(5, 2)])])
-        store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 1), (4, 2)])])])
-        first, second = segments(store)
-        assert (first.unsettled(), first.left, second.unsettled()) == ([0, 2], 2, [1])
-        store.commit([OperationBatch(3, [MessagesSettled(1, [(1, 3)])])])
-        assert [segment.first for segment in segments(store)] == [5]
-        assert bodies(store) == {5: b"body"}
-        assert store.statistics().messages == 1
+def test_settled_positions_are_stored_and_a_segment_goes_with_its_last_message(store: SqliteStore) -> None:
+    store.commit([OperationBatch(1, [DECLARE, append(1, 4), append(5, 2)])])
+    store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 1), (4, 2)])])])
+    first, second = segments(store)
+    assert (first.unsettled(), first.left, second.unsettled()) == ([0, 2], 2, [1])
+    store.commit([OperationBatch(3, [MessagesSettled(1, [(1, 3)])])])
+    assert [segment.first for segment in segments(store)] == [5]
+    assert bodies(store) == {5: b"body"}
+    assert store.statistics().messages == 1
 
 
 def test_spilled_messages_outlive_the_store_but_not_the_broker(tmp_path: Path) -> None:
@@ -174,29 +165,26 @@ def test_batch_whose_spilled_part_was_done_is_not_half_doubled(tmp_path: Path) -
         assert bodies(store) == {1: b"body", 2: b"spilled"}
 
 
-def test_spilling_is_not_synced(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit([OperationBatch(1, [DECLARE])])
-        before = log_size(tmp_path)
-        assert store.commit([OperationBatch(2, [spill(1), SpilledDropped(1, [(1, 1)])])]) == 2
-        assert log_size(tmp_path) == before
+def test_spilling_is_not_synced(store: SqliteStore, tmp_path: Path) -> None:
+    store.commit([OperationBatch(1, [DECLARE])])
+    before = log_size(tmp_path)
+    assert store.commit([OperationBatch(2, [spill(1), SpilledDropped(1, [(1, 1)])])]) == 2
+    assert log_size(tmp_path) == before
 
 
-def test_queue_that_is_deleted_takes_everything_with_it(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit([OperationBatch(1, [DECLARE, append(1), spill(2)]), OperationBatch(2, [QueueDeleted(1)])])
-        assert list(store.recover()) == []
-        assert bodies(store) == {}
-        with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
-            assert connection.execute("SELECT count(*) FROM body").fetchone() == (0,)
+def test_queue_that_is_deleted_takes_everything_with_it(store: SqliteStore, tmp_path: Path) -> None:
+    store.commit([OperationBatch(1, [DECLARE, append(1), spill(2)]), OperationBatch(2, [QueueDeleted(1)])])
+    assert list(store.recover()) == []
+    assert bodies(store) == {}
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM body").fetchone() == (0,)
 
 
-def test_purge_of_very_many_segments_leaves_none(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit([OperationBatch(1, [DECLARE, *(append(first, 2) for first in range(1, 2_001, 2))])])
-        store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 19_000)])])])
-        (left,) = segments(store)
-        assert (left.first, left.unsettled()) == (1, [0])
+def test_purge_of_very_many_segments_leaves_none(store: SqliteStore) -> None:
+    store.commit([OperationBatch(1, [DECLARE, *(append(first, 2) for first in range(1, 2_001, 2))])])
+    store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 19_000)])])])
+    (left,) = segments(store)
+    assert (left.first, left.unsettled()) == (1, [0])
 
 
 def test_queue_that_is_not_durable_may_be_spilled(tmp_path: Path) -> None:
@@ -209,34 +197,32 @@ def test_queue_that_is_not_durable_may_be_spilled(tmp_path: Path) -> None:
         assert list(store.recover()) == []
 
 
-def test_full_disk_takes_nothing_of_a_batch_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit([OperationBatch(1, [DECLARE])])
-        (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
-        store.connection.execute(f"PRAGMA max_page_count = {pages}")
-        large = OperationBatch(2, [append(1, body=bytes(200_000))])
-        with pytest.raises(DiskFull, match=r"store\.db cannot grow.*SQLITE_FULL.*Free space"):
-            store.commit([large])
-        assert (store.committed, segments(store)) == (1, [])
-        store.connection.execute("PRAGMA max_page_count = 1000000")
-        assert store.commit([large]) == 2
+def test_full_disk_takes_nothing_of_a_batch_and_the_store_goes_on_when_there_is_room(store: SqliteStore) -> None:
+    store.commit([OperationBatch(1, [DECLARE])])
+    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+    store.connection.execute(f"PRAGMA max_page_count = {pages}")
+    large = OperationBatch(2, [append(1, body=bytes(200_000))])
+    with pytest.raises(DiskFull, match=r"store\.db cannot grow.*SQLITE_FULL.*Free space"):
+        store.commit([large])
+    assert (store.committed, segments(store)) == (1, [])
+    store.connection.execute("PRAGMA max_page_count = 1000000")
+    assert store.commit([large]) == 2
 
 
-def test_settled_messages_make_room_for_a_batch_that_does_not_fit(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit([OperationBatch(1, [DECLARE, append(1, body=bytes(200_000))])])
-        (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
-        store.connection.execute(f"PRAGMA max_page_count = {pages}")
-        batches = [
-            OperationBatch(2, [append(2, body=bytes(200_000))]),
-            OperationBatch(3, [MessagesSettled(1, [(1, 1)])]),
-        ]
-        with pytest.raises(DiskFull):
-            store.commit(batches)
-        store.settle_early([MessagesSettled(1, [(1, 1)])])
-        assert (store.committed, segments(store)) == (1, [])
-        assert store.commit(batches) == 3
-        assert [segment.first for segment in segments(store)] == [2]
+def test_settled_messages_make_room_for_a_batch_that_does_not_fit(store: SqliteStore) -> None:
+    store.commit([OperationBatch(1, [DECLARE, append(1, body=bytes(200_000))])])
+    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+    store.connection.execute(f"PRAGMA max_page_count = {pages}")
+    batches = [
+        OperationBatch(2, [append(2, body=bytes(200_000))]),
+        OperationBatch(3, [MessagesSettled(1, [(1, 1)])]),
+    ]
+    with pytest.raises(DiskFull):
+        store.commit(batches)
+    store.settle_early([MessagesSettled(1, [(1, 1)])])
+    assert (store.committed, segments(store)) == (1, [])
+    assert store.commit(batches) == 3
+    assert [segment.first for segment in segments(store)] == [2]
 
 
 def test_compacting_frees_the_room_of_settled_messages_and_changes_nothing_else(tmp_path: Path) -> None:

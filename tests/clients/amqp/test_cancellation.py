@@ -99,29 +99,28 @@ NAMES = ["consume", "consume_without_acks", "pipeline", "get", "declare", "publi
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=NAMES)
 async def test_cancelled_operation_leaves_its_channel_in_order(
-    connection: AMQPConnection, queue: str, operation: Operation
+    channel: AMQPChannel, queue: str, operation: Operation
 ) -> None:
-    async with connection.open_channel() as channel:
-        for checkpoint in range(1, 60):
-            await channel.purge(queue)
-            for number in range(5):
-                await channel.publish("", queue, b"%d" % number)
-            done = await cancelled_at(checkpoint, lambda: operation(channel, queue))
-            # What was not accepted is there again, and everything answers as it should.
-            await channel.publish("", queue, b"last", mandatory=True)
-            await channel.recover()
-            found = []
-            while (fetched := await channel.get(queue)) is not None:
-                found.append(fetched.body)
-                fetched.accept()
-            assert found[-1] == b"last"
-            assert found[:-1] == sorted(found[:-1])
-            assert {b"3", b"4"} <= set(found)
-            assert channel.statistics().unconfirmed == channel.statistics().unsettled == 0
-            assert channel.statistics().consumers == 0
-            if done:
-                return
-        raise AssertionError("it never got through")
+    for checkpoint in range(1, 60):
+        await channel.purge(queue)
+        for number in range(5):
+            await channel.publish("", queue, b"%d" % number)
+        done = await cancelled_at(checkpoint, lambda: operation(channel, queue))
+        # What was not accepted is there again, and everything answers as it should.
+        await channel.publish("", queue, b"last", mandatory=True)
+        await channel.recover()
+        found = []
+        while (fetched := await channel.get(queue)) is not None:
+            found.append(fetched.body)
+            fetched.accept()
+        assert found[-1] == b"last"
+        assert found[:-1] == sorted(found[:-1])
+        assert {b"3", b"4"} <= set(found)
+        assert channel.statistics().unconfirmed == channel.statistics().unsettled == 0
+        assert channel.statistics().consumers == 0
+        if done:
+            return
+    raise AssertionError("it never got through")
 
 
 async def test_cancelled_channel_leaves_its_connection_in_order(connection: AMQPConnection, queue: str) -> None:

@@ -114,10 +114,9 @@ async def test_refusal_is_raised_by_its_call_and_by_whatever_comes_next(connecti
         await channel.publish("", queue, b"x")
 
 
-async def test_publish_to_a_missing_exchange_is_refused(connection: AMQPConnection) -> None:
-    async with connection.open_channel() as channel:
-        with pytest.raises(NotFound):
-            await channel.publish("nowhere", "", b"x")
+async def test_publish_to_a_missing_exchange_is_refused(channel: AMQPChannel) -> None:
+    with pytest.raises(NotFound):
+        await channel.publish("nowhere", "", b"x")
 
 
 async def test_refusal_that_was_not_raised_yet_is_raised_where_the_block_ends(
@@ -156,19 +155,18 @@ async def test_returned_messages_that_nobody_reads_are_counted(connection: AMQPC
         assert channel.statistics().returns_dropped == 100
 
 
-async def test_recover_gives_everything_back(connection: AMQPConnection, queue: str) -> None:
-    async with connection.open_channel() as channel:
-        for body in (b"a", b"b", b"c"):
-            await channel.publish("", queue, body)
-        first, second = await channel.get(queue), await channel.get(queue)
-        assert first is not None
-        assert second is not None
-        first.accept()
-        await channel.recover()
-        second.accept()  # too late, and no harm
-        again = [await channel.get(queue) for _ in range(3)]
-        assert [(one.body, one.redelivered) for one in again if one] == [(b"b", True), (b"c", False)]
-        assert channel.statistics().unsettled == 2
+async def test_recover_gives_everything_back(channel: AMQPChannel, queue: str) -> None:
+    for body in (b"a", b"b", b"c"):
+        await channel.publish("", queue, body)
+    first, second = await channel.get(queue), await channel.get(queue)
+    assert first is not None
+    assert second is not None
+    first.accept()
+    await channel.recover()
+    second.accept()  # too late, and no harm
+    again = [await channel.get(queue) for _ in range(3)]
+    assert [(one.body, one.redelivered) for one in again if one] == [(b"b", True), (b"c", False)]
+    assert channel.statistics().unsettled == 2
 
 
 async def test_shared_limit_holds_for_all_consumers_of_a_channel(channel: AMQPChannel, queue: str) -> None:
@@ -254,11 +252,10 @@ async def test_declaring_differently_is_refused(connection: AMQPConnection, queu
     assert len(errors) == 2
 
 
-async def test_connection_that_was_left_cannot_be_used(connection: AMQPConnection) -> None:
-    async with connection.open_channel() as channel:
-        connection.abandon()
-        with pytest.raises(Disconnected):
-            await channel.publish("", "q", b"")
+async def test_connection_that_was_left_cannot_be_used(channel: AMQPChannel, connection: AMQPConnection) -> None:
+    connection.abandon()
+    with pytest.raises(Disconnected):
+        await channel.publish("", "q", b"")
 
 
 @pytest.mark.parametrize(
@@ -271,11 +268,10 @@ async def test_connection_that_was_left_cannot_be_used(connection: AMQPConnectio
     ],
 )
 async def test_body_and_properties_of_wrong_types_are_refused_before_they_are_sent(
-    connection: AMQPConnection, body: bytes, properties: BasicProperties | None, text: str
+    channel: AMQPChannel, body: bytes, properties: BasicProperties | None, text: str
 ) -> None:
-    async with connection.open_channel() as channel:
-        with pytest.raises(TypeError, match=text):
-            await channel.publish("", "q", body, properties)
-        with pytest.raises(TypeError, match=text):
-            async with channel.open_pipeline() as pipeline:
-                await pipeline.publish("", "q", body, properties)
+    with pytest.raises(TypeError, match=text):
+        await channel.publish("", "q", body, properties)
+    with pytest.raises(TypeError, match=text):
+        async with channel.open_pipeline() as pipeline:
+            await pipeline.publish("", "q", body, properties)

@@ -342,9 +342,7 @@ async def test_no_unix_socket_is_said(tmp_path: Path) -> None:
             pass
 
 
-async def test_connection_that_is_left_in_the_middle_of_a_peer_s_silence_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_connection_that_is_left_in_the_middle_of_a_peer_s_silence_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triomq.clients.amqp.link.CLOSE_TIMEOUT", 0.1)
     with open_speaker(b"") as url:
         with pytest.raises(Disconnected):

@@ -50,12 +50,11 @@ async def test_the_block_s_own_error_does_not_wait(channel: AMQPChannel, queue: 
     await channel.publish("", queue, b"x")
 
 
-async def test_closed_channel_ends_its_pipeline(connection: AMQPConnection, queue: str) -> None:
-    async with connection.open_channel() as channel:
-        with pytest.raises(NotFound, match="nowhere"):
-            async with channel.open_pipeline() as pipeline:
-                for _ in range(10):
-                    await pipeline.publish("nowhere", queue, b"x")
+async def test_closed_channel_ends_its_pipeline(channel: AMQPChannel, queue: str) -> None:
+    with pytest.raises(NotFound, match="nowhere"):
+        async with channel.open_pipeline() as pipeline:
+            for _ in range(10):
+                await pipeline.publish("nowhere", queue, b"x")
 
 
 async def test_large_bodies_do_not_pile_up(channel: AMQPChannel, queue: str) -> None:

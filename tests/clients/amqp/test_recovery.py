@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from clients.amqp.proxy import Proxy
-from triomq.clients import AMQPConnection, Deliveries, Reconnect, open_amqp
+from triomq.clients import AMQPChannel, AMQPConnection, Deliveries, Reconnect, open_amqp
 from triomq.errors import Disconnected, NotFound, PreconditionFailed
 
 QUICK = Reconnect(delay=0.01, max_delay=0.1)
@@ -44,28 +44,29 @@ async def take(deliveries: Deliveries, count: int) -> list[bytes]:
     return found
 
 
-async def test_everything_is_as_it_was(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
-    async with connection.open_channel() as channel:
-        await channel.declare_exchange(f"{name}.in", "fanout", durable=False, auto_delete=True)
-        await channel.declare_exchange(f"{name}.out", "topic", durable=False, auto_delete=True)
-        named = await channel.declare_queue(f"{name}.q", exclusive=True)
-        other = await channel.declare_queue(exclusive=True, arguments={"x-max-length": 10})
-        await channel.bind_exchange(f"{name}.out", f"{name}.in")
-        await channel.bind(named, f"{name}.out", "#")
-        await channel.bind(other, f"{name}.out", "a.*")
-        await channel.bind(other, f"{name}.out", "b.*")
-        await channel.unbind(other, f"{name}.out", "b.*")
-        old = other.name
-        async with channel.consume(named) as one, channel.consume(old) as two:
-            for _ in range(2):
-                await channel.publish(f"{name}.in", "a.1", b"first")
-                await channel.publish(f"{name}.in", "b.1", b"second")
-                assert await take(one, 2) == [b"first", b"second"]
-                assert await take(two, 1) == [b"first"]
-                await cut(proxy, connection)
-        assert other.name != old
-        assert (await channel.declare_queue(old, passive=True)).name == other.name
-        assert (await channel.declare_queue(other.name, passive=True)).message_count == 0
+async def test_everything_is_as_it_was(
+    channel: AMQPChannel, proxy: Proxy, connection: AMQPConnection, name: str
+) -> None:
+    await channel.declare_exchange(f"{name}.in", "fanout", durable=False, auto_delete=True)
+    await channel.declare_exchange(f"{name}.out", "topic", durable=False, auto_delete=True)
+    named = await channel.declare_queue(f"{name}.q", exclusive=True)
+    other = await channel.declare_queue(exclusive=True, arguments={"x-max-length": 10})
+    await channel.bind_exchange(f"{name}.out", f"{name}.in")
+    await channel.bind(named, f"{name}.out", "#")
+    await channel.bind(other, f"{name}.out", "a.*")
+    await channel.bind(other, f"{name}.out", "b.*")
+    await channel.unbind(other, f"{name}.out", "b.*")
+    old = other.name
+    async with channel.consume(named) as one, channel.consume(old) as two:
+        for _ in range(2):
+            await channel.publish(f"{name}.in", "a.1", b"first")
+            await channel.publish(f"{name}.in", "b.1", b"second")
+            assert await take(one, 2) == [b"first", b"second"]
+            assert await take(two, 1) == [b"first"]
+            await cut(proxy, connection)
+    assert other.name != old
+    assert (await channel.declare_queue(old, passive=True)).name == other.name
+    assert (await channel.declare_queue(other.name, passive=True)).message_count == 0
 
 
 async def test_deleted_topology_stays_deleted(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
@@ -87,61 +88,60 @@ async def test_deleted_topology_stays_deleted(proxy: Proxy, connection: AMQPConn
 
 
 async def test_queue_that_went_with_its_consumer_stays_deleted(
-    proxy: Proxy, connection: AMQPConnection, name: str
+    channel: AMQPChannel, proxy: Proxy, connection: AMQPConnection, name: str
 ) -> None:
-    async with connection.open_channel() as channel:
-        await channel.declare_queue(name, durable=False, auto_delete=True)
-        async with channel.consume(name):
-            pass
-        await cut(proxy, connection)
-        with pytest.raises(NotFound):
-            await channel.declare_queue(name, passive=True)
+    await channel.declare_queue(name, durable=False, auto_delete=True)
+    async with channel.consume(name):
+        pass
+    await cut(proxy, connection)
+    with pytest.raises(NotFound):
+        await channel.declare_queue(name, passive=True)
 
 
 async def test_publishes_are_sent_again_until_they_are_confirmed(
-    proxy: Proxy, connection: AMQPConnection, name: str
+    channel: AMQPChannel, proxy: Proxy, connection: AMQPConnection, name: str
 ) -> None:
     """Nothing is lost; what was confirmed only to a dead connection may come twice."""
-    async with connection.open_channel() as channel:
-        await channel.declare_queue(name)
-        async with trio.open_nursery() as nursery:
+    await channel.declare_queue(name)
+    async with trio.open_nursery() as nursery:
 
-            @nursery.start_soon
-            async def cutting() -> None:
-                for octets in (1, 30, 500, 7, 2000):
-                    before = connection.statistics().reconnects
-                    proxy.cut_after(octets)
-                    await until(lambda before=before: connection.statistics().reconnects > before)
-                nursery.cancel_scope.cancel()
+        @nursery.start_soon
+        async def cutting() -> None:
+            for octets in (1, 30, 500, 7, 2000):
+                before = connection.statistics().reconnects
+                proxy.cut_after(octets)
+                await until(lambda before=before: connection.statistics().reconnects > before)
+            nursery.cancel_scope.cancel()
 
-            published = 0
-            while True:
-                async with channel.open_pipeline(limit=50) as pipeline:
-                    for _ in range(200):
-                        await pipeline.publish("", name, b"%d" % published)
-                        published += 1
-                await channel.publish("", name, b"%d" % published, mandatory=True)
-                published += 1
-        found: list[int] = []
-        while (fetched := await channel.get(name, no_ack=True)) is not None:
-            found.append(int(fetched.body))
-        assert set(range(published)) <= set(found)
-        await channel.delete_queue(name)
+        published = 0
+        while True:
+            async with channel.open_pipeline(limit=50) as pipeline:
+                for _ in range(200):
+                    await pipeline.publish("", name, b"%d" % published)
+                    published += 1
+            await channel.publish("", name, b"%d" % published, mandatory=True)
+            published += 1
+    found: list[int] = []
+    while (fetched := await channel.get(name, no_ack=True)) is not None:
+        found.append(int(fetched.body))
+    assert set(range(published)) <= set(found)
+    await channel.delete_queue(name)
 
 
-async def test_publish_that_waits_goes_on(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
-    async with connection.open_channel() as channel:
-        queue = await channel.declare_queue(name, exclusive=True)
-        proxy.refusing = True
-        proxy.cut()
-        await until(lambda: not connection.statistics().is_connected)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(channel.publish, "", name, b"x")
-            await until(lambda: proxy.accepted > 3)
-            proxy.refusing = False
-        fetched = await channel.get(queue)
-        assert fetched is not None
-        assert fetched.body == b"x"
+async def test_publish_that_waits_goes_on(
+    channel: AMQPChannel, proxy: Proxy, connection: AMQPConnection, name: str
+) -> None:
+    queue = await channel.declare_queue(name, exclusive=True)
+    proxy.refusing = True
+    proxy.cut()
+    await until(lambda: not connection.statistics().is_connected)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(channel.publish, "", name, b"x")
+        await until(lambda: proxy.accepted > 3)
+        proxy.refusing = False
+    fetched = await channel.get(queue)
+    assert fetched is not None
+    assert fetched.body == b"x"
 
 
 async def test_without_resending_nobody_knows(proxy: Proxy, name: str) -> None:
@@ -165,23 +165,20 @@ async def test_without_resending_nobody_knows(proxy: Proxy, name: str) -> None:
         await channel.publish("", name, b"y")
 
 
-async def test_call_under_way_raises_and_the_next_one_waits(
-    proxy: Proxy, connection: AMQPConnection, name: str
-) -> None:
-    async with connection.open_channel() as channel:
-        await channel.declare_queue(name, exclusive=True)
-        proxy.stall()
-        async with trio.open_nursery() as nursery:
+async def test_call_under_way_raises_and_the_next_one_waits(channel: AMQPChannel, proxy: Proxy, name: str) -> None:
+    await channel.declare_queue(name, exclusive=True)
+    proxy.stall()
+    async with trio.open_nursery() as nursery:
 
-            @nursery.start_soon
-            async def call() -> None:
-                with pytest.raises(Disconnected):
-                    await channel.purge(name)
+        @nursery.start_soon
+        async def call() -> None:
+            with pytest.raises(Disconnected):
+                await channel.purge(name)
 
-            await trio.testing.wait_all_tasks_blocked()
-            proxy.cut()
-            proxy.flow()
-        assert await channel.purge(name) == 0
+        await trio.testing.wait_all_tasks_blocked()
+        proxy.cut()
+        proxy.flow()
+    assert await channel.purge(name) == 0
 
 
 async def test_unsettled_messages_come_again(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
@@ -277,20 +274,21 @@ async def test_the_next_broker_is_tried(proxy: Proxy, broker: str, name: str) ->
         await channel.declare_queue(name, exclusive=True)
 
 
-async def test_connection_may_be_cut_while_it_comes_back(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
-    async with connection.open_channel() as channel:
-        queues = [await channel.declare_queue(exclusive=True) for _ in range(5)]
-        async with channel.consume(queues[0]) as deliveries:
-            for octets in (8, 100, 600, 700, 800, 900, 1000, 1100):
-                before = connection.statistics().reconnects
-                proxy.cut()
-                proxy.cut_after(octets)
-                await until(lambda before=before: connection.statistics().reconnects > before)
-            proxy.cut_after(10**9)
-            await channel.publish("", queues[0].name, b"x")
-            assert set(await take(deliveries, 1)) == {b"x"}
-        for queue in queues:
-            await channel.declare_queue(queue.name, passive=True)
+async def test_connection_may_be_cut_while_it_comes_back(
+    channel: AMQPChannel, proxy: Proxy, connection: AMQPConnection, name: str
+) -> None:
+    queues = [await channel.declare_queue(exclusive=True) for _ in range(5)]
+    async with channel.consume(queues[0]) as deliveries:
+        for octets in (8, 100, 600, 700, 800, 900, 1000, 1100):
+            before = connection.statistics().reconnects
+            proxy.cut()
+            proxy.cut_after(octets)
+            await until(lambda before=before: connection.statistics().reconnects > before)
+        proxy.cut_after(10**9)
+        await channel.publish("", queues[0].name, b"x")
+        assert set(await take(deliveries, 1)) == {b"x"}
+    for queue in queues:
+        await channel.declare_queue(queue.name, passive=True)
 
 
 async def test_leaving_while_it_is_away_takes_no_time(proxy: Proxy) -> None:

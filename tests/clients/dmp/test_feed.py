@@ -5,7 +5,6 @@ import trio
 
 from triomq.clients import (
     AMQPChannel,
-    AMQPConnection,
     BasicProperties,
     DMPFeed,
     DMPMessage,
@@ -84,12 +83,11 @@ async def test_feed_whose_null_messages_stop_is_given_up_after_three_intervals(
             await anext(feed)
 
 
-async def test_queue_that_is_not_ones_own_is_refused(connection: AMQPConnection) -> None:
-    async with connection.open_channel() as channel:
-        shared = await channel.declare_queue("direct.shared", durable=False, auto_delete=True)
-        with pytest.raises(AccessRefused, match="not exclusive to this connection"):
-            async with open_dmp_feed(channel, shared):
-                pass
+async def test_queue_that_is_not_ones_own_is_refused(channel: AMQPChannel) -> None:
+    shared = await channel.declare_queue("direct.shared", durable=False, auto_delete=True)
+    with pytest.raises(AccessRefused, match="not exclusive to this connection"):
+        async with open_dmp_feed(channel, shared):
+            pass
 
 
 async def test_queue_that_is_deleted_ends_its_feed(channel: AMQPChannel, queue: str) -> None:

@@ -7,7 +7,6 @@ import trio.testing
 from peers.served import open_served
 from triomq.clients import (
     AMQPChannel,
-    AMQPConnection,
     BasicProperties,
     DMPSink,
     open_amqp,
@@ -49,11 +48,10 @@ async def test_leaving_the_block_waits_until_the_broker_has_read_everything(chan
     assert declared.message_count == 50
 
 
-async def test_exchange_that_is_not_there_is_not_found(connection: AMQPConnection) -> None:
-    async with connection.open_channel() as channel:
-        with pytest.raises(NotFound, match="no exchange 'missing'"):
-            async with open_dmp_sink(channel, "missing"):
-                pass
+async def test_exchange_that_is_not_there_is_not_found(channel: AMQPChannel) -> None:
+    with pytest.raises(NotFound, match="no exchange 'missing'"):
+        async with open_dmp_sink(channel, "missing"):
+            pass
 
 
 async def test_mandatory_message_comes_back_on_the_channel(channel: AMQPChannel) -> None:

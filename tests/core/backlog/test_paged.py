@@ -76,15 +76,6 @@ class Place:
         return SimulatedDisk(self.store).journal.recovered.queues[1].attempts  # type: ignore[union-attr]
 
 
-def test_persistent_messages_alone_are_recorded() -> None:
-    place = Place()
-    place.push(b"1", b"2")
-    place.push(b"3", head=TRANSIENT)
-    place.push()
-    assert (place.backlog.resident, place.backlog.paged, place.backlog.next_id) == (3, 0, 4)
-    assert place.on_disk() == {1: b"1", 2: b"2"}
-
-
 def test_queue_that_is_not_durable_tells_the_store_nothing() -> None:
     place = Place(durable=False)
     place.disk.work()
@@ -140,57 +131,7 @@ def test_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: floa
 # Settling
 
 
-def test_settled_messages_are_removed_from_disk() -> None:
-    place = Place()
-    place.push(b"1", b"2", b"3", b"4", b"5", b"6")
-    place.push(b"7", head=TRANSIENT)
-    assert len(place.on_disk()) == 6
-    first, second = place.take(3), place.take(2)
-    place.backlog.accept(first, [1])
-    assert place.on_disk() == {1: b"1", 3: b"3", 4: b"4", 5: b"5", 6: b"6"}
-    place.backlog.accept(first, [1, 0])
-    place.backlog.accept(second)
-    assert place.on_disk() == {3: b"3", 6: b"6"}
-    place.backlog.accept(first)
-    assert list(place.backlog.drop(1)) == [6]
-    assert place.on_disk() == {}
-
-
 # Another life
-
-
-def test_in_another_life_all_is_away_at_first_and_in_order() -> None:
-    place = Place()
-    place.push(b"1", b"2")
-    place.push(b"-", head=TRANSIENT)
-    place.push(b"4")
-    place.live_again()
-    assert (place.backlog.resident, place.backlog.paged, place.backlog.next_id) == (0, 3, 5)
-    place.push(b"5")
-    assert place.backlog.paged == 4
-    place.fetch()
-    assert [entry.id for entry in place.backlog.entries()] == [1, 2, 4, 5]
-    assert [entry.attempts for entry in place.backlog.entries()] == [0, 0, 0, 0]
-
-
-def test_how_often_messages_came_back_is_known_in_another_life() -> None:
-    place = Place()
-    place.push(b"1", b"2", b"3")
-    place.backlog.requeue(place.take())
-    assert place.attempts() == {}
-    for _ in range(2):
-        place.backlog.requeue(place.take(2))
-    assert place.attempts() == {1: 3, 2: 3}
-    first, last = place.take(), place.take()  # a batch has messages that came back equally often
-    assert (first.attempts, last.attempts) == (3, 1)
-    place.backlog.requeue(last)
-    place.live_again()
-    place.fetch()
-    assert [entry.attempts for entry in place.backlog.entries()] == [3, 3, 2]
-    place.backlog.requeue(place.take(1))
-    assert place.attempts() == {1: 4, 2: 3, 3: 2}
-    place.backlog.purge([])
-    assert place.attempts() == {}
 
 
 def test_marks_of_what_was_never_written_concern_nobody_in_another_life() -> None:

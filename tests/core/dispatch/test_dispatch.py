@@ -5,7 +5,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.harness import HEAD, OTHER_HEAD, Harness, open_harness
+from core.harness import HEAD, Harness, open_harness
 from triomq.core import Batch, Feed, Window
 from triomq.core.backlog import MemoryBacklog
 from triomq.core.dispatch.dispatch import BATCH_BYTES, RoundRobin
@@ -86,36 +86,6 @@ def test_feeds_with_room_get_equal_shares_and_go_on_where_they_stopped(feeds: in
     trio.run(check)
 
 
-@given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 30), st.integers(0, 2)), min_size=1, max_size=6), st.data())
-def test_no_window_is_ever_exceeded(rows: list[tuple[int, int, int]], data: st.DataObject) -> None:
-    sizes = data.draw(st.lists(st.integers(1, 20), min_size=1, max_size=40))
-    limits = data.draw(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30)), min_size=2, max_size=2))
-
-    async def check() -> None:
-        shared = [Window(limit, bytes=octets) for limit, octets in limits]
-        arguments: list[dict[str, object]] = [
-            {"window": Window(limit, bytes=octets), "shared": tuple(shared[channel : channel + 1])}
-            for limit, octets, channel in rows
-        ]
-        async with open_round(*arguments) as (strategy, feeds):
-            backlog = filled(*sizes)
-            strategy.dispatch(backlog)
-            for window in [*shared, *(feed.window for feed in feeds)]:
-                assert not window.limit or window.used <= window.limit
-                assert not window.byte_limit or window.used <= 1 or window.used_bytes <= window.byte_limit
-            if backlog.ready:
-                assert all(feed.blocked_by(20) is not None for feed in feeds)
-
-    trio.run(check)
-
-
-async def test_feeds_that_share_a_window_share_its_room() -> None:
-    channel = Window(3)
-    async with open_round({"shared": (channel,)}, {"shared": (channel,)}) as (strategy, feeds):
-        assert sorted(counts(strategy.dispatch(filled(*[1] * 9)), feeds)) == [1, 2]
-        assert channel.used == 3
-
-
 async def test_messages_dealt_together_are_measured_by_the_largest() -> None:
     windows = [Window(bytes=10), Window(bytes=10)]
     for window in windows:
@@ -124,34 +94,6 @@ async def test_messages_dealt_together_are_measured_by_the_largest() -> None:
     async with open_round({"window": first}, {"window": second}) as (strategy, _):
         strategy.dispatch(filled(1, 9))
         assert [window.used_bytes for window in windows] == [6, 5]
-
-
-async def test_each_gets_every_other_message_as_cards_are_dealt() -> None:
-    async with open_round({}, {}) as (strategy, [first, second]):
-        batches = strategy.dispatch(filled(*[1] * 10))
-        assert (ids(batches, first), ids(batches, second)) == ([1, 3, 5, 7, 9], [2, 4, 6, 8, 10])
-
-
-async def test_full_feed_leaves_the_rest_to_the_others() -> None:
-    async with open_round({"window": Window(2)}, {}) as (strategy, feeds):
-        assert counts(strategy.dispatch(filled(*[1] * 10)), feeds) == [2, 8]
-
-
-async def test_returned_messages_are_dealt_first_and_in_their_order() -> None:
-    async with open_round({}, {}) as (strategy, [first, second]):
-        backlog = filled(1, 1, 1, 1)
-        backlog.requeue(backlog.take(3, 99))
-        batches = strategy.dispatch(backlog)
-        assert (ids(batches, first), ids(batches, second)) == ([1, 3], [2, 4])
-
-
-async def test_run_of_another_head_is_dealt_apart() -> None:
-    async with open_round({}, {}) as (strategy, feeds):
-        backlog = filled(1)
-        backlog.push(OTHER_HEAD, [b"x", b"x"], 2)
-        batches = strategy.dispatch(backlog)
-        assert [batch.head for batch in batches] == [HEAD, OTHER_HEAD, OTHER_HEAD]
-        assert sorted(counts(batches, feeds)) == [1, 2]
 
 
 async def test_feed_blocked_by_a_shared_window_or_a_gate_waits_in_its_line() -> None:
@@ -184,11 +126,3 @@ async def test_dispatch_of_one_message_looks_at_one_of_many_feeds() -> None:
     async with open_round(*[{} for _ in range(100)]) as (strategy, feeds):
         for turn in range(3):
             assert counts(strategy.dispatch(filled(1)), feeds) == [int(number == turn) for number in range(100)]
-
-
-async def test_feed_that_is_removed_gets_nothing() -> None:
-    async with open_round({}, {}) as (strategy, feeds):
-        strategy.add(feeds[0])
-        strategy.remove(feeds[0])
-        strategy.remove(feeds[0])
-        assert counts(strategy.dispatch(filled(1, 1)), feeds) == [0, 2]

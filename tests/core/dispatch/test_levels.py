@@ -30,16 +30,6 @@ def test_lower_ones_get_messages_while_all_higher_ones_are_full() -> None:
     assert deal(t, 2) == [b, low]
 
 
-def test_lower_ones_get_messages_while_a_shared_window_blocks_the_higher_ones() -> None:
-    channel = Window(1)
-    low, high = make_feed(), make_feed(shared=(channel,), priority=1)
-    t = harness(low, high)
-    assert deal(t, 3) == [high, low, low]
-    assert channel.waiting == 1
-    t.settle(next(batch for batch in t.out if batch.feed is high))
-    assert deal(t, 2) == [high, low]
-
-
 def test_higher_one_does_not_pass_a_window_s_line() -> None:
     channel = Window(1)
     low, high = make_feed(shared=(channel,)), make_feed(shared=(channel,), priority=1)
@@ -112,15 +102,3 @@ def test_feed_gets_nothing_while_a_higher_one_has_room(data: st.DataObject) -> N
             used[feed] += 1
         if t.backlog.ready:
             assert all(feed.is_full() for feed in t.feeds)
-
-
-@given(st.data())
-def test_with_shared_windows_nothing_is_left_that_could_go(data: st.DataObject) -> None:
-    t = harness()
-    channels = [Window(data.draw(st.integers(0, 3))) for _ in range(2)]
-    shared = st.sampled_from([(), (channels[0],), (channels[1],), tuple(channels)])
-    feeds = st.builds(make_feed, st.integers(0, 3), shared=shared, priority=st.integers(0, 2))
-    for _ in range(data.draw(st.integers(1, 20))):
-        do_something(t, data, feeds)
-        if t.backlog.ready:
-            assert all(feed.blocked_by(1) is not None for feed in t.feeds)

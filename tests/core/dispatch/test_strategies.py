@@ -1,8 +1,8 @@
 import pytest
 
 from core.dispatching import HEADS, DispatchHarness, HarnessFeed, deal, make_feed
-from core.harness import Consumer, Harness, close, open_harness, publish, settle
-from triomq.core import Feed, Head, Offer, OpenFeed, Outcome, Purge, QueueOptions, QueueState
+from core.harness import Consumer, Harness, publish
+from triomq.core import Feed, Head, OpenFeed, QueueOptions, QueueState
 from triomq.core.dispatch.dispatch import Dispatch, RoundRobin
 from triomq.core.dispatch.no_local import NoLocal
 from triomq.core.dispatch.single_active import SingleActive
@@ -70,73 +70,10 @@ def open_feed(harness: Harness, queue: QueueState, *, priority: int = 0, no_loca
     return feed, consumer
 
 
-async def test_queue_changes_its_strategy_under_way() -> None:
-    async with open_harness() as harness:
-        queue = harness.queue()
-        _, plain = open_feed(harness, queue)
-        publish(queue, b"1")
-        feed, urgent = open_feed(harness, queue, priority=1)
-        publish(queue, b"2", b"3")
-        close(feed)
-        publish(queue, b"4")
-        assert (plain.take(), urgent.take()) == ([b"1", b"4"], [b"2", b"3"])
-
-
-async def test_queue_with_priorities_drops_what_no_feed_wants_of_any_level() -> None:
-    async with open_harness() as harness:
-        queue = harness.queue(options=QueueOptions(max_priority=5))
-        _, consumer = open_feed(harness, queue, no_local=harness.session.number)
-        publish(queue, b"own", head=Head(publisher=harness.session.number))
-        publish(queue, b"other", head=Head(publisher=harness.session.number + 1))
-        assert consumer.take() == [b"other"]
-        assert (queue.backlog.ready, queue.dropped) == (0, 1)
-
-
-async def test_offered_message_that_no_feed_wants_is_not_taken() -> None:
-    async with open_harness() as harness:
-        queue = harness.queue()
-        _, consumer = open_feed(harness, queue, no_local=1)
-        assert not queue.ref.ask_nowait(Offer(Head(publisher=1), b"own"))
-        assert queue.ref.ask_nowait(Offer(Head(publisher=2), b"other"))
-        assert consumer.take() == [b"other"]
-        assert (queue.published, queue.dropped) == (1, 0)
-
-
-async def test_next_active_feed_takes_over_when_the_former_s_last_message_is_back() -> None:
-    async with open_harness() as harness:
-        queue = harness.queue(options=QueueOptions(single_active=True))
-        first, former = open_feed(harness, queue)
-        _, following = open_feed(harness, queue)
-        publish(queue, b"1", b"2")
-        close(first)
-        publish(queue, b"3")
-        assert following.take() == []
-        [batch] = former.batches
-        settle(batch, positions=[0])
-        assert following.take() == []
-        settle(batch, Outcome.REQUEUE)
-        assert following.take() == [b"2", b"3"]
-
-
-async def test_another_feed_is_active_when_its_queue_was_empty_at_the_time() -> None:
-    async with open_harness() as harness:
-        queue = harness.queue(options=QueueOptions(single_active=True))
-        first, former = open_feed(harness, queue)
-        _, following = open_feed(harness, queue)
-        publish(queue, b"1")
-        close(first)
-        settle(former.batches[0])
-        assert queue.ref.ask_nowait(Purge()) == 0
-        publish(queue, b"2")
-        assert following.take() == [b"2"]
-
-
-async def test_after_a_crash_a_queue_with_a_single_active_feed_begins_anew() -> None:
-    async with open_harness() as harness:
-        queue = harness.queue(options=QueueOptions(single_active=True))
-        _, former = open_feed(harness, queue)
-        publish(queue, b"1")
-        await harness.crash(queue)
-        assert former.closed == ["the queue has crashed"]
-        _, following = open_feed(harness, queue)
-        assert following.take() == [b"1"]
+async def test_queue_with_priorities_drops_what_no_feed_wants_of_any_level(harness: Harness) -> None:
+    queue = harness.queue(options=QueueOptions(max_priority=5))
+    _, consumer = open_feed(harness, queue, no_local=harness.session.number)
+    publish(queue, b"own", head=Head(publisher=harness.session.number))
+    publish(queue, b"other", head=Head(publisher=harness.session.number + 1))
+    assert consumer.take() == [b"other"]
+    assert (queue.backlog.ready, queue.dropped) == (0, 1)

@@ -1,18 +1,10 @@
 """The way out of a queue: who may consume, what comes, and how it ends."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
-from core.harness import Consumer, Harness, open_harness, publish
+from core.harness import Consumer, Harness, publish
 from core.publishing.test_publishing import NotQ
 from triomq.core import EVERYTHING, Forbidden, InExclusiveUse, QueueState, Subscription, Window
-
-
-@pytest.fixture
-async def harness() -> AsyncIterator[Harness]:
-    async with open_harness() as harness:
-        yield harness
 
 
 class NothingToRead(NotQ):

@@ -2,13 +2,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.durable import PERSISTENT, TRANSIENT, open_durable_harness
+from core.durable import PERSISTENT, TRANSIENT, DurableHarness, open_durable_harness
 from core.harness import publish, ready
 from core.machine.stepped_harness import WALL_CLOCK
 from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.actors import Backoff
-from triomq.core import Enlist, Head, Publish, Purge, QueueOptions, QueueState
+from triomq.core import Enlist, Head, Publish, QueueOptions, QueueState
 from triomq.errors import StoreCorrupt
 from triomq.store import MessagesDelayed
 
@@ -46,15 +46,14 @@ def delayed_on(store: MemoryStore) -> int:
     return sum(each.count for queue in recovered.queues.values() for each in queue.delayed)
 
 
-async def test_only_persistent_messages_are_delayed_in_the_store() -> None:
-    async with open_durable_harness() as durable:
-        queue, other = durable.harness.queue("d"), durable.harness.queue("t", QueueOptions(durable=False))
-        put_off(queue, b"1")
-        put_off(queue, b"2", head=TRANSIENT)
-        put_off(other, b"3")
-        durable.disk.work()
-        assert delayed_on(durable.disk.store) == 1
-        assert [count(queue), count(other)] == [2, 1]
+async def test_only_persistent_messages_are_delayed_in_the_store(durable: DurableHarness) -> None:
+    queue, other = durable.harness.queue("d"), durable.harness.queue("t", QueueOptions(durable=False))
+    put_off(queue, b"1")
+    put_off(queue, b"2", head=TRANSIENT)
+    put_off(other, b"3")
+    durable.disk.work()
+    assert delayed_on(durable.disk.store) == 1
+    assert [count(queue), count(other)] == [2, 1]
 
 
 async def test_messages_wait_in_another_life_for_as_long_as_is_left(autojump_clock: MockClock) -> None:
@@ -76,18 +75,19 @@ async def test_messages_wait_in_another_life_for_as_long_as_is_left(autojump_clo
         assert list(durable.disk.contents(1, spilled=False).values()) == [b"1"]
 
 
-async def test_due_messages_become_ready_and_leave_the_delayed_ones_in_one_batch(autojump_clock: MockClock) -> None:
-    async with open_durable_harness() as durable:
-        queue = durable.harness.queue()
-        put_off(queue, b"1")
-        durable.disk.work()
-        await trio.sleep(LATER + 1)
-        assert ready(queue) == [b"1"]
-        durable.disk.take()
-        durable.disk.write()
-        assert delayed_on(durable.disk.store) == 0
-        assert list(durable.disk.contents(1, spilled=False).values()) == [b"1"]
-        assert durable.disk.take() is None
+async def test_due_messages_become_ready_and_leave_the_delayed_ones_in_one_batch(
+    durable: DurableHarness, autojump_clock: MockClock
+) -> None:
+    queue = durable.harness.queue()
+    put_off(queue, b"1")
+    durable.disk.work()
+    await trio.sleep(LATER + 1)
+    assert ready(queue) == [b"1"]
+    durable.disk.take()
+    durable.disk.write()
+    assert delayed_on(durable.disk.store) == 0
+    assert list(durable.disk.contents(1, spilled=False).values()) == [b"1"]
+    assert durable.disk.take() is None
 
 
 async def test_message_delayed_before_the_rest_is_read_gets_a_number_of_its_own(autojump_clock: MockClock) -> None:
@@ -99,31 +99,6 @@ async def test_message_delayed_before_the_rest_is_read_gets_a_number_of_its_own(
         assert delayed_on(store) == count(queue) == 3
         await trio.sleep(LATER + 1)
         assert sorted(ready(queue)) == [b"1", b"2", b"3"]
-
-
-async def test_delayed_messages_purged_before_they_are_read_do_not_come(autojump_clock: MockClock) -> None:
-    store = await kept_for_later(b"1", b"2")
-    async with open_durable_harness(store) as durable:
-        queue = durable.harness.directory.queues["q"]
-        durable.disk.read()
-        assert queue.ref.ask_nowait(Purge()) == 2
-        assert count(queue) == 0
-        durable.disk.answer_fetches()
-        durable.disk.work()
-        assert (count(queue), delayed_on(store)) == (0, 0)
-        await trio.sleep(LATER + 1)
-        assert ready(queue) == []
-
-
-async def test_messages_are_read_again_if_the_queue_crashes_before_they_come(quiet_crashes: None) -> None:
-    store = await kept_for_later(b"1")
-    async with open_durable_harness(store) as durable:
-        queue = durable.harness.directory.queues["q"]
-        await durable.harness.crash(queue)
-        durable.disk.work()
-        assert count(queue) == 1
-        assert queue.delayed is not None
-        assert not queue.delayed.expected
 
 
 async def test_messages_are_read_again_if_nobody_was_there_to_be_told(

@@ -1,6 +1,13 @@
 import pytest
 
-from core.durable import ONE, PERSISTENT, TRANSIENT, backlog_of, open_durable_directory, open_durable_harness
+from core.durable import (
+    ONE,
+    TRANSIENT,
+    DurableHarness,
+    backlog_of,
+    open_durable_directory,
+    open_durable_harness,
+)
 from core.harness import Harness, close, open_harness, publish
 from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
@@ -66,79 +73,64 @@ async def test_messages_are_routed_by_what_is_there_again() -> None:
         assert directory.route("s", "other", dict).queues == ()
 
 
-async def test_deleted_things_are_gone_with_their_bindings() -> None:
-    async with open_durable_harness() as durable:
-        harness = durable.harness
-        for name in ("q", "r"):
-            harness.queue(name)
-        for name in ("s", "t"):
-            harness.sink(name)
-            for queue in ("q", "r"):
-                harness.bind(name, queue)
-        harness.bind_sinks("s", "t")
-        durable.disk.work()
-        harness.delete("q")
-        durable.disk.work()
-        assert kept_in(durable.disk.store) == (["s", "t"], ["r"], [("s", "r"), ("s", "t"), ("t", "r")])
-        delete_sink(harness, "t")
-        durable.disk.work()
-        assert kept_in(durable.disk.store) == (["s"], ["r"], [("s", "r")])
+async def test_deleted_things_are_gone_with_their_bindings(durable: DurableHarness) -> None:
+    harness = durable.harness
+    for name in ("q", "r"):
+        harness.queue(name)
+    for name in ("s", "t"):
+        harness.sink(name)
+        for queue in ("q", "r"):
+            harness.bind(name, queue)
+    harness.bind_sinks("s", "t")
+    durable.disk.work()
+    harness.delete("q")
+    durable.disk.work()
+    assert kept_in(durable.disk.store) == (["s", "t"], ["r"], [("s", "r"), ("s", "t"), ("t", "r")])
+    delete_sink(harness, "t")
+    durable.disk.work()
+    assert kept_in(durable.disk.store) == (["s"], ["r"], [("s", "r")])
 
 
-async def test_auto_deleted_things_are_gone_from_the_store() -> None:
-    async with open_durable_harness() as durable:
-        harness = durable.harness
-        queue = harness.queue("q", QueueOptions(auto_delete=True))
-        harness.sink("s", auto_delete=True)
-        harness.bind("s", "q")
-        durable.disk.work()
-        feed = harness.feed(queue, harness.consumer())
-        close(feed)
-        durable.disk.work()
-        assert kept_in(durable.disk.store) == ([], [], [])
+async def test_auto_deleted_things_are_gone_from_the_store(durable: DurableHarness) -> None:
+    harness = durable.harness
+    queue = harness.queue("q", QueueOptions(auto_delete=True))
+    harness.sink("s", auto_delete=True)
+    harness.bind("s", "q")
+    durable.disk.work()
+    feed = harness.feed(queue, harness.consumer())
+    close(feed)
+    durable.disk.work()
+    assert kept_in(durable.disk.store) == ([], [], [])
 
 
-async def test_queue_declared_again_has_nothing_of_its_predecessor() -> None:
-    async with open_durable_harness() as durable:
-        publish(durable.harness.queue("q"), b"1", head=PERSISTENT)
-        durable.disk.work()
-        durable.harness.delete("q")
-        durable.harness.queue("q", QueueOptions(max_length=1))
-        durable.disk.work()
-    _, directory = open_durable_directory(durable.disk.store, 0)
-    queue = directory.queues["q"]
-    assert (queue.backlog.paged, queue.options.max_length) == (0, 1)
+async def test_declare_and_delete_of_something_durable_make_sync_points(durable: DurableHarness) -> None:
+    harness, persistence, disk = durable.harness, durable.persistence, durable.disk
+    harness.queue("t", TRANSIENT_QUEUE)
+    harness.sink("u", durable=False)
+    harness.bind("u", "t")
+    assert not persistence.sync_points
 
+    def is_waited_for() -> bool:
+        waited = persistence.sync_point > disk.journal.committed
+        disk.work()
+        return waited and persistence.sync_point == disk.journal.committed
 
-async def test_declare_and_delete_of_something_durable_make_sync_points() -> None:
-    async with open_durable_harness() as durable:
-        harness, persistence, disk = durable.harness, durable.persistence, durable.disk
-        harness.queue("t", TRANSIENT_QUEUE)
-        harness.sink("u", durable=False)
-        harness.bind("u", "t")
-        assert not persistence.sync_points
-
-        def is_waited_for() -> bool:
-            waited = persistence.sync_point > disk.journal.committed
-            disk.work()
-            return waited and persistence.sync_point == disk.journal.committed
-
-        for declare in (lambda: harness.queue("q"), lambda: harness.sink("s"), lambda: harness.bind("s", "q")):
-            declare()
-            said, notes = disk.journal.last_batch, persistence.sync_points
-            declare()  # it is there, but not on disk
-            assert (disk.journal.last_batch, persistence.sync_points) == (said, notes + 1)
-            assert is_waited_for()
-            declare()
-            assert not is_waited_for()
-        harness.bind("s", "t")
-        assert not is_waited_for()
-        delete_sink(harness, "s")
+    for declare in (lambda: harness.queue("q"), lambda: harness.sink("s"), lambda: harness.bind("s", "q")):
+        declare()
+        said, notes = disk.journal.last_batch, persistence.sync_points
+        declare()  # it is there, but not on disk
+        assert (disk.journal.last_batch, persistence.sync_points) == (said, notes + 1)
         assert is_waited_for()
-        harness.delete("q")
-        assert is_waited_for()
-        harness.delete("t")
+        declare()
         assert not is_waited_for()
+    harness.bind("s", "t")
+    assert not is_waited_for()
+    delete_sink(harness, "s")
+    assert is_waited_for()
+    harness.delete("q")
+    assert is_waited_for()
+    harness.delete("t")
+    assert not is_waited_for()
 
 
 async def test_spilled_messages_of_a_transient_queue_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,18 +190,6 @@ async def test_binding_that_leads_nowhere_is_left_out(caplog: pytest.LogCaptureF
     store.commit([OperationBatch(store.committed + 1, [QueueDeleted(1)])])
     assert kept_in(store) == (["s"], [], [])
     assert "led nowhere" in caplog.text
-
-
-async def test_queue_in_another_life_has_what_the_store_has() -> None:
-    async with open_durable_harness() as durable:
-        queue = durable.harness.queue("q")
-        publish(queue, b"1", b"22", b"333", head=PERSISTENT)
-        publish(queue, b"4444", head=TRANSIENT)
-        durable.disk.work()
-    async with open_durable_harness(durable.disk.store) as again:
-        statistics = again.harness.directory.queues["q"].statistics()
-        assert (statistics.ready, statistics.ready_bytes) == (3, 6)
-        assert again.harness.queue("new").backlog.queue == 2  # type: ignore[union-attr]
 
 
 def test_size_of_what_is_settled_in_part_is_about_right() -> None:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.durable import PERSISTENT, TRANSIENT, open_durable_harness
+from core.durable import PERSISTENT, TRANSIENT, DurableHarness
 from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.core import (
@@ -192,21 +192,20 @@ def test_durable_run_behind_an_incomplete_one_waits_for_the_disk_as_well() -> No
     assert confirms.take() == Confirmed([], [1], 0)
 
 
-async def test_receipt_names_the_batch_if_the_queue_keeps_some_of_the_run() -> None:
-    async with open_durable_harness() as durable:
-        full = QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH)
-        queue, transient = durable.harness.queue("d", full), durable.harness.queue("t", QueueOptions(durable=False))
-        durable.disk.work()
-        number = durable.disk.journal.open_batch
+async def test_receipt_names_the_batch_if_the_queue_keeps_some_of_the_run(durable: DurableHarness) -> None:
+    full = QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH)
+    queue, transient = durable.harness.queue("d", full), durable.harness.queue("t", QueueOptions(durable=False))
+    durable.disk.work()
+    number = durable.disk.journal.open_batch
 
-        def told(queue: QueueState, head: Head, delay: float = 0.0) -> Receipt:
-            receipt = Receipt(1, 2, 2, lambda: None)
-            queue.ref.tell_nowait(Publish(head, [b"1", b"2"], 2, receipt, delay=delay))
-            return receipt
+    def told(queue: QueueState, head: Head, delay: float = 0.0) -> Receipt:
+        receipt = Receipt(1, 2, 2, lambda: None)
+        queue.ref.tell_nowait(Publish(head, [b"1", b"2"], 2, receipt, delay=delay))
+        return receipt
 
-        assert told(transient, PERSISTENT).number == 0
-        assert told(queue, TRANSIENT, delay=60).number == 0
-        assert told(queue, PERSISTENT, delay=60).number == number
-        assert told(queue, PERSISTENT).number == number
-        assert told(queue, PERSISTENT).number == 0
-        assert durable.disk.journal.last_batch == number
+    assert told(transient, PERSISTENT).number == 0
+    assert told(queue, TRANSIENT, delay=60).number == 0
+    assert told(queue, PERSISTENT, delay=60).number == number
+    assert told(queue, PERSISTENT).number == number
+    assert told(queue, PERSISTENT).number == 0
+    assert durable.disk.journal.last_batch == number

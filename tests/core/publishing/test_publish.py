@@ -1,64 +1,30 @@
 import pytest
 
-from core.harness import HEAD, open_harness, publish, ready, settle
-from triomq.core import Enlist, Fits, Offer, Overflow, Publish, QueueOptions, Receipt, Window
+from core.harness import HEAD, Harness, open_harness, publish
+from triomq.core import Enlist, Fits, Offer, Overflow, Publish, QueueOptions
 
 
 def run_of(*contents: bytes) -> Publish:
     return Publish(HEAD, list(contents), sum(map(len, contents)))
 
 
-def test_run_falls_into_messages_that_report_to_one_receipt() -> None:
-    receipt = Receipt(1, 2, 2, lambda: None)
-    parts = Publish(HEAD, [b"a", b"bc"], 3, receipt, 5, 1.5).split()
-    assert [(part.contents, part.size, part.position, part.delay) for part in parts] == [
-        ([b"a"], 1, 5, 1.5),
-        ([b"bc"], 2, 6, 1.5),
-    ]
+async def test_offer_that_a_feed_takes_at_once_is_accepted(harness: Harness) -> None:
+    queue, consumer = harness.queue(), harness.consumer()
+    harness.feed(queue, consumer, messages=2)
+
+    def offer_three() -> list[bool]:
+        return [queue.ref.ask_nowait(Offer(HEAD, body)) for body in (b"1", b"2", b"3")]
+
+    assert harness.turn(offer_three) == [True, True, False]
+    assert consumer.take() == [b"1", b"2"]
+    assert queue.ref.ask_nowait(Enlist()).published == 2
 
 
-async def test_offer_that_a_feed_takes_at_once_is_accepted() -> None:
-    async with open_harness() as harness:
-        queue, consumer = harness.queue(), harness.consumer()
-        harness.feed(queue, consumer, messages=2)
-
-        def offer_three() -> list[bool]:
-            return [queue.ref.ask_nowait(Offer(HEAD, body)) for body in (b"1", b"2", b"3")]
-
-        assert harness.turn(offer_three) == [True, True, False]
-        assert consumer.take() == [b"1", b"2"]
-        assert queue.ref.ask_nowait(Enlist()).published == 2
-
-
-async def test_offer_that_nobody_takes_leaves_no_trace() -> None:
-    async with open_harness() as harness:
-        queue, consumer, channel = harness.queue(), harness.consumer(), Window(1)
-        assert not queue.ref.ask_nowait(Offer(HEAD, b"no feed"))
-        harness.feed(queue, consumer, shared=(channel,))
-        assert queue.ref.ask_nowait(Offer(HEAD, b"1"))
-        assert not queue.ref.ask_nowait(Offer(HEAD, b"no room"))
-        settle(consumer.batches[0])
-        assert consumer.take() == []
-        statistics = queue.ref.ask_nowait(Enlist())
-        assert (statistics.ready, statistics.published, statistics.dropped) == (0, 1, 0)
-
-
-async def test_offer_does_not_pass_what_waits_already() -> None:
-    async with open_harness() as harness:
-        queue, consumer = harness.queue(), harness.consumer()
-        feed = harness.feed(queue, consumer, messages=1)
-        publish(queue, b"1", b"2")
-        assert not queue.ref.ask_nowait(Offer(HEAD, b"3"))
-        feed.resize(5)
-        assert ready(queue) == []
-
-
-async def test_offer_to_a_queue_that_keeps_nothing_still_reaches_a_feed() -> None:
-    async with open_harness() as harness:
-        queue, consumer = harness.queue(options=QueueOptions(max_length=0)), harness.consumer()
-        assert not queue.ref.ask_nowait(Offer(HEAD, b"1"))
-        harness.feed(queue, consumer)
-        assert queue.ref.ask_nowait(Offer(HEAD, b"2"))
+async def test_offer_to_a_queue_that_keeps_nothing_still_reaches_a_feed(harness: Harness) -> None:
+    queue, consumer = harness.queue(options=QueueOptions(max_length=0)), harness.consumer()
+    assert not queue.ref.ask_nowait(Offer(HEAD, b"1"))
+    harness.feed(queue, consumer)
+    assert queue.ref.ask_nowait(Offer(HEAD, b"2"))
 
 
 @pytest.mark.parametrize(
@@ -73,34 +39,20 @@ async def test_offer_to_a_queue_that_keeps_nothing_still_reaches_a_feed() -> Non
         (QueueOptions(max_bytes=3, overflow=Overflow.REJECT_PUBLISH_DLX), [b"12", b"34"], False),
     ],
 )
-async def test_queue_tells_whether_it_would_refuse(options: QueueOptions, runs: list[bytes], fits: bool) -> None:
-    async with open_harness() as harness:
-        queue = harness.queue(options=options)
-        assert queue.ref.ask_nowait(Fits([run_of(body) for body in runs])) is fits
+async def test_queue_tells_whether_it_would_refuse(
+    harness: Harness, options: QueueOptions, runs: list[bytes], fits: bool
+) -> None:
+    queue = harness.queue(options=options)
+    assert queue.ref.ask_nowait(Fits([run_of(body) for body in runs])) is fits
 
 
-async def test_waiter_for_room_is_called_once_when_there_may_be_some() -> None:
-    async with open_harness() as harness:
-        queue, consumer = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT)), harness.consumer()
-        told: list[str] = []
-        publish(queue, b"1")
-        queue.when_room(lambda: told.append("room"))
-        publish(queue, b"refused")
-        assert told == []
-        harness.feed(queue, consumer)
-        assert told == ["room"]
-        settle(consumer.batches[0])
-        assert told == ["room"]
-
-
-async def test_waiter_for_room_in_a_queue_that_is_deleted_is_called() -> None:
-    async with open_harness() as harness:
-        queue = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
-        told: list[str] = []
-        publish(queue, b"1")
-        queue.when_room(lambda: told.append("gone"))
-        harness.delete("q")
-        assert told == ["gone"]
+async def test_waiter_for_room_in_a_queue_that_is_deleted_is_called(harness: Harness) -> None:
+    queue = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
+    told: list[str] = []
+    publish(queue, b"1")
+    queue.when_room(lambda: told.append("gone"))
+    harness.delete("q")
+    assert told == ["gone"]
 
 
 async def test_waiter_for_room_in_a_queue_that_is_stopped_is_called() -> None:

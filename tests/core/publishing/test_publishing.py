@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from core.durable import DurableHarness, open_durable_harness
+from core.durable import DurableHarness
 from core.harness import Harness, open_harness
 from triomq.core import (
     EVERYTHING,
@@ -31,18 +31,6 @@ from triomq.core.memory import MESSAGE_OVERHEAD
 
 PERSISTENT = Head(persistent=True)
 MEMORY_ONLY = QueueOptions(durable=False)
-
-
-@pytest.fixture
-async def harness() -> AsyncIterator[Harness]:
-    async with open_harness() as harness:
-        yield harness
-
-
-@pytest.fixture
-async def durable() -> AsyncIterator[DurableHarness]:
-    async with open_durable_harness() as durable:
-        yield durable
 
 
 class NotQ:
@@ -236,9 +224,7 @@ async def test_callers_are_called_when_the_alarm_is_over(watched: Harness) -> No
 # The store
 
 
-async def test_run_routed_by_content_is_not_taken_if_one_of_its_messages_cannot_be(
-    durable: DurableHarness,
-) -> None:
+async def test_run_routed_by_content_is_not_taken_if_one_of_its_messages_cannot_be(durable: DurableHarness) -> None:
     by_headers(durable.harness)
     durable.disk.take()
     durable.disk.fail()

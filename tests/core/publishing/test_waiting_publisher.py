@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from core.durable import DurableHarness, open_durable_harness
 from triomq.core import (
@@ -42,7 +43,7 @@ class PublisherHarness:
 
 
 @pytest.fixture
-async def publishing(autojump_clock: trio.testing.MockClock) -> AsyncIterator[PublisherHarness]:
+async def publishing(autojump_clock: MockClock) -> AsyncIterator[PublisherHarness]:
     async with open_durable_harness() as durable:
         yield PublisherHarness(durable)
 

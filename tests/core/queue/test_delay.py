@@ -1,10 +1,7 @@
 from math import inf
 
-import trio
-from trio.testing import MockClock
-
-from core.harness import HEAD, open_harness, publish, ready
-from triomq.core import Browse, Enlist, Head, Publish, Purge, QueueOptions, QueueState
+from core.harness import HEAD
+from triomq.core import Head, Publish, QueueState
 from triomq.core.queue.delay import Delayed, DelayedRun
 from triomq.store import DelayedFound
 
@@ -38,58 +35,3 @@ def test_delayed_messages_still_to_be_read_count_until_they_come_or_are_purged()
     assert waiting.purge() == 4
     assert not waiting.arrive(5)
     assert (waiting.count, waiting.numbers()) == (0, [])
-
-
-async def test_delayed_message_is_delivered_when_its_time_has_come(autojump_clock: MockClock) -> None:
-    async with open_harness() as harness:
-        state, consumer = harness.queue(), harness.consumer()
-        harness.feed(state, consumer)
-        delayed(state, b"later", b"with it", delay=60)
-        publish(state, b"now")
-        assert consumer.take() == [b"now"]
-        assert state.ref.ask_nowait(Enlist()).delayed == 2
-        await trio.sleep(59)
-        assert consumer.take() == []
-        await trio.sleep(2)
-        assert consumer.take() == [b"later", b"with it"]
-        assert state.ref.ask_nowait(Enlist()).delayed == 0
-
-
-async def test_delayed_message_stands_behind_what_is_ready_by_then(autojump_clock: MockClock) -> None:
-    async with open_harness() as harness:
-        state = harness.queue()
-        delayed(state, b"second", delay=1)
-        delayed(state, b"first", delay=0.5)
-        publish(state, b"there already")
-        await trio.sleep(2)
-        assert ready(state) == [b"there already", b"first", b"second"]
-        assert [entry.id for entry in state.ref.ask_nowait(Browse())] == [1, 2, 3]
-
-
-async def test_delayed_message_outlives_a_crash_of_its_queue(autojump_clock: MockClock) -> None:
-    async with open_harness() as harness:
-        state = harness.queue()
-        delayed(state, b"later", delay=1)
-        await harness.crash(state)
-        await trio.sleep(2)
-        assert ready(state) == [b"later"]
-
-
-async def test_purge_forgets_delayed_messages_too(autojump_clock: MockClock) -> None:
-    async with open_harness() as harness:
-        state = harness.queue()
-        delayed(state, b"later", delay=1)
-        publish(state, b"now")
-        assert state.ref.ask_nowait(Purge()) == 2
-        await trio.sleep(2)
-        assert ready(state) == []
-
-
-async def test_time_to_live_begins_when_a_delayed_message_becomes_ready(autojump_clock: MockClock) -> None:
-    async with open_harness() as harness:
-        state = harness.queue(options=QueueOptions(message_ttl=1.0))
-        delayed(state, b"later", delay=5)
-        await trio.sleep(5.5)
-        assert ready(state) == [b"later"]
-        await trio.sleep(1)
-        assert ready(state) == []

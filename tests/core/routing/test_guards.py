@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.harness import Harness, open_harness
+from core.harness import Harness
 from triomq.core import Bind, Binding, Comparison, Condition, SinkKind, Target, Unbind, make_binding, make_predicate
 from triomq.core.routing.sink import Guards
 from triomq.errors import PreconditionFailed
@@ -66,71 +66,65 @@ def bind(harness: Harness, binding: Binding) -> bool:
     return harness.domain.ask_nowait(Bind(binding, harness.session))
 
 
-async def test_guarded_and_other_bindings_lead_to_a_queue_once() -> None:
-    async with open_harness() as harness:
-        harness.sink("s", SinkKind.TOPIC)
-        harness.queue("a")
-        harness.queue("b")
-        harness.bind("s", "a", "#")
-        assert bind(harness, guarded("a", "k"))
-        assert bind(harness, guarded("b", "k"))
-        assert not bind(harness, guarded("b", "k"))
-        assert names(harness, "k", size=10) == ["a", "b"]
-        assert names(harness, "k", size=9) == names(harness, "other", size=10) == ["a"]
+async def test_guarded_and_other_bindings_lead_to_a_queue_once(harness: Harness) -> None:
+    harness.sink("s", SinkKind.TOPIC)
+    harness.queue("a")
+    harness.queue("b")
+    harness.bind("s", "a", "#")
+    assert bind(harness, guarded("a", "k"))
+    assert bind(harness, guarded("b", "k"))
+    assert not bind(harness, guarded("b", "k"))
+    assert names(harness, "k", size=10) == ["a", "b"]
+    assert names(harness, "k", size=9) == names(harness, "other", size=10) == ["a"]
 
 
-async def test_route_through_a_guard_must_be_found_anew_for_each_message() -> None:
-    async with open_harness() as harness:
-        harness.sink("s")
-        harness.queue("q")
-        bind(harness, guarded("q", "k"))
-        assert harness.directory.route("s", "k", dict).by_headers
-        assert not harness.directory.route("s", "other", no_headers).by_headers
+async def test_route_through_a_guard_must_be_found_anew_for_each_message(harness: Harness) -> None:
+    harness.sink("s")
+    harness.queue("q")
+    bind(harness, guarded("q", "k"))
+    assert harness.directory.route("s", "k", dict).by_headers
+    assert not harness.directory.route("s", "other", no_headers).by_headers
 
 
-async def test_guard_may_stand_before_another_sink() -> None:
-    async with open_harness() as harness:
-        harness.sink("s")
-        harness.sink("inner", SinkKind.FANOUT)
-        harness.queue("q")
-        harness.bind("inner", "q")
-        harness.domain.ask_nowait(Bind(make_binding("s", Target.SINK, "inner", predicate=LARGE), harness.session))
-        assert names(harness, size=10) == ["q"]
-        assert names(harness, size=1) == []
+async def test_guard_may_stand_before_another_sink(harness: Harness) -> None:
+    harness.sink("s")
+    harness.sink("inner", SinkKind.FANOUT)
+    harness.queue("q")
+    harness.bind("inner", "q")
+    harness.domain.ask_nowait(Bind(make_binding("s", Target.SINK, "inner", predicate=LARGE), harness.session))
+    assert names(harness, size=10) == ["q"]
+    assert names(harness, size=1) == []
 
 
-async def test_last_guard_that_goes_takes_its_table_along() -> None:
-    async with open_harness() as harness:
-        harness.sink("s")
-        harness.queue("q")
-        sink = harness.directory.sinks["s"]
-        harness.bind("s", "q")
-        assert sink.guards is None
-        bind(harness, guarded("q"))
-        assert sink.guards is not None
-        unbind = Unbind(guarded("q"), harness.session)
-        assert [harness.domain.ask_nowait(unbind) for _ in range(2)] == [True, False]
-        assert sink.guards is None
-        assert names(harness) == ["q"]
+async def test_last_guard_that_goes_takes_its_table_along(harness: Harness) -> None:
+    harness.sink("s")
+    harness.queue("q")
+    sink = harness.directory.sinks["s"]
+    harness.bind("s", "q")
+    assert sink.guards is None
+    bind(harness, guarded("q"))
+    assert sink.guards is not None
+    unbind = Unbind(guarded("q"), harness.session)
+    assert [harness.domain.ask_nowait(unbind) for _ in range(2)] == [True, False]
+    assert sink.guards is None
+    assert names(harness) == ["q"]
 
 
-async def test_arguments_that_mean_nothing_leave_no_guard() -> None:
-    async with open_harness() as harness:
-        harness.sink("s", SinkKind.HEADERS)
-        harness.queue("q")
-        with pytest.raises(PreconditionFailed):
-            bind(harness, guarded("q", **{"x-match": "never"}))
-        sink = harness.directory.sinks["s"]
-        assert (sink.guards, dict(sink.bindings)) == (None, {})
+async def test_arguments_that_mean_nothing_leave_no_guard(harness: Harness) -> None:
+    harness.sink("s", SinkKind.HEADERS)
+    harness.queue("q")
+    with pytest.raises(PreconditionFailed):
+        bind(harness, guarded("q", **{"x-match": "never"}))
+    sink = harness.directory.sinks["s"]
+    assert (sink.guards, dict(sink.bindings)) == (None, {})
 
 
-async def test_queue_that_is_deleted_takes_its_guards_along() -> None:
-    async with open_harness() as harness:
-        harness.sink("s")
-        harness.queue("q")
-        bind(harness, guarded("q"))
-        harness.delete("q")
-        assert harness.directory.sinks["s"].guards is None
+async def test_queue_that_is_deleted_takes_its_guards_along(harness: Harness) -> None:
+    harness.sink("s")
+    harness.queue("q")
+    bind(harness, guarded("q"))
+    harness.delete("q")
+    assert harness.directory.sinks["s"].guards is None
 
 
 def test_guard_chosen_by_hash_admits_or_not() -> None:

@@ -1,13 +1,12 @@
-from core.harness import open_harness
+from core.harness import Harness
 from triomq.core.topology.requests import QueueUnused, SinkUnused
 
 
-async def test_message_about_something_gone_or_in_use_changes_nothing() -> None:
-    async with open_harness() as harness:
-        harness.queue("kept")
-        harness.sink("kept")
-        for name in ("kept", "gone"):
-            harness.domain.tell_nowait(QueueUnused(name))
-            harness.domain.tell_nowait(SinkUnused(name))
-        assert list(harness.directory.queues) == list(harness.directory.sinks) == ["kept"]
-        assert harness.domain.state == "running"
+async def test_message_about_something_gone_or_in_use_changes_nothing(harness: Harness) -> None:
+    harness.queue("kept")
+    harness.sink("kept")
+    for name in ("kept", "gone"):
+        harness.domain.tell_nowait(QueueUnused(name))
+        harness.domain.tell_nowait(SinkUnused(name))
+    assert list(harness.directory.queues) == list(harness.directory.sinks) == ["kept"]
+    assert harness.domain.state == "running"

@@ -113,19 +113,13 @@ places = st.lists(st.integers(0, 2**20), max_size=12)
 
 @given(words=st.lists(st.integers(0, len(CLIENT_WORDS) - 1), max_size=6), places=places)
 @example(words=list(range(len(CLIENT_WORDS))), places=[])
+@example(words=list(range(len(CLIENT_WORDS))), places=list(range(10_000)))  # octet by octet
 def test_any_split_of_what_a_client_sends_tells_the_same(words: list[int], places: list[int]) -> None:
     channels = method(1, ChannelOpen()) + method(2, ChannelOpen())
     data = OPENING + channels + client_stream(words)
     whole = feed(AMQPEngine("server", now=0.0), [data])
     assert feed(AMQPEngine("server", now=0.0), cut(data, places)) == whole
     assert whole[0][-1] == Closed(200, "bye", by_peer=True)
-
-
-def test_octet_by_octet_tells_the_same() -> None:
-    channels = method(1, ChannelOpen()) + method(2, ChannelOpen())
-    data = OPENING + channels + client_stream(list(range(len(CLIENT_WORDS))))
-    octets = [data[start : start + 1] for start in range(len(data))]
-    assert feed(AMQPEngine("server", now=0.0), octets) == feed(AMQPEngine("server", now=0.0), [data])
 
 
 @given(words=st.lists(st.integers(0, len(SERVER_WORDS) - 1), max_size=6), places=places)

@@ -31,6 +31,18 @@ from .wire import HEADER, HEARTBEAT, OPENING, body, frame, header, method, runni
 
 PUBLISH = method(1, BasicPublish("", "q"))
 
+# Answers that several rows share: the code, the text, and the method that is blamed; or the text alone.
+NO_METHOD = (505, "UNEXPECTED_FRAME - expected method frame, got non method frame instead", (0, 0))
+NO_HEADER = (
+    505,
+    "UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead",
+    (60, 40),
+)
+NO_BODY = (505, "UNEXPECTED_FRAME - expected content body, got non content body frame instead", (60, 40))
+NOT_OPEN = "CHANNEL_ERROR - expected 'channel.open'"
+OUT_OF_TURN = "CHANNEL_ERROR - unexpected method in connection state running"
+UNIMPLEMENTED = "COMMAND_INVALID - unimplemented method"
+
 # What a client sends on a connection with channel 1 open → how it is answered; after RabbitMQ 3.10.8.
 ROWS: dict[str, tuple[bytes, int, str, tuple[int, int]]] = {
     "frame larger than agreed": (
@@ -63,72 +75,32 @@ ROWS: dict[str, tuple[bytes, int, str, tuple[int, int]]] = {
         'FRAME_ERROR - type 3, all octets = <<"x">>: {invalid_frame_end_marker,2}',
         (0, 0),
     ),
-    "unknown frame type": (
-        frame(7, 1, b"x"),
-        501,
-        'FRAME_ERROR - type 7, all octets = <<"x">>: unknown_frame',
-        (0, 0),
-    ),
+    "unknown frame type": (frame(7, 1, b"x"), 501, 'FRAME_ERROR - type 7, all octets = <<"x">>: unknown_frame', (0, 0)),
     "heartbeat that says something": (
         frame(8, 0, b"x"),
         501,
         'FRAME_ERROR - type 8, all octets = <<"x">>: unknown_frame',
         (0, 0),
     ),
-    "heartbeat on a channel": (
-        frame(8, 1, b""),
-        505,
-        "UNEXPECTED_FRAME - type 8, all octets = <<>>",
-        (0, 0),
-    ),
+    "heartbeat on a channel": (frame(8, 1, b""), 505, "UNEXPECTED_FRAME - type 8, all octets = <<>>", (0, 0)),
     "content header on channel 0": (
         header(0, 0),
         505,
         "UNEXPECTED_FRAME - type 2, all octets = <<0,60,0,0,0,0,0,0,0,0,0,0,0,0>>",
         (0, 0),
     ),
-    "body without method": (
-        body(1, b"x"),
-        505,
-        "UNEXPECTED_FRAME - expected method frame, got non method frame instead",
-        (0, 0),
-    ),
-    "header without method": (
-        header(1, 0),
-        505,
-        "UNEXPECTED_FRAME - expected method frame, got non method frame instead",
-        (0, 0),
-    ),
-    "body on a channel that is not open": (
-        body(9, b"x"),
-        505,
-        "UNEXPECTED_FRAME - expected method frame, got non method frame instead",
-        (0, 0),
-    ),
-    "method where a header is due": (
-        PUBLISH + method(1, BasicQos()),
-        505,
-        "UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead",
-        (60, 40),
-    ),
-    "body where a header is due": (
-        PUBLISH + body(1, b"x"),
-        505,
-        "UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead",
-        (60, 40),
-    ),
+    "body without method": (body(1, b"x"), *NO_METHOD),
+    "header without method": (header(1, 0), *NO_METHOD),
+    "body on a channel that is not open": (body(9, b"x"), *NO_METHOD),
+    "method where a header is due": (PUBLISH + method(1, BasicQos()), *NO_HEADER),
+    "body where a header is due": (PUBLISH + body(1, b"x"), *NO_HEADER),
     "header of another class": (
         PUBLISH + header(1, 0, class_id=50),
         505,
         "UNEXPECTED_FRAME - expected content header for class 60, got one for class 50 instead",
         (60, 40),
     ),
-    "header with a weight": (
-        PUBLISH + header(1, 0, weight=1),
-        505,
-        "UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead",
-        (60, 40),
-    ),
+    "header with a weight": (PUBLISH + header(1, 0, weight=1), *NO_HEADER),
     "header that is cut short": (
         PUBLISH + frame(2, 1, bytes(13)),
         501,
@@ -159,108 +131,23 @@ ROWS: dict[str, tuple[bytes, int, str, tuple[int, int]]] = {
         "SYNTAX_ERROR - unknown field type 'Q'; known are tbBsUuIilLfdDSATFVx",
         (60, 40),
     ),
-    "body longer than announced": (
-        PUBLISH + header(1, 3) + body(1, b"xx") + body(1, b"xx"),
-        505,
-        "UNEXPECTED_FRAME - expected content body, got non content body frame instead",
-        (60, 40),
-    ),
-    "method where a body is due": (
-        PUBLISH + header(1, 3) + method(1, BasicQos()),
-        505,
-        "UNEXPECTED_FRAME - expected content body, got non content body frame instead",
-        (60, 40),
-    ),
-    "header where a body is due": (
-        PUBLISH + header(1, 3) + header(1, 3),
-        505,
-        "UNEXPECTED_FRAME - expected content body, got non content body frame instead",
-        (60, 40),
-    ),
-    "body after an empty content": (
-        PUBLISH + header(1, 0) + body(1, b""),
-        505,
-        "UNEXPECTED_FRAME - expected method frame, got non method frame instead",
-        (0, 0),
-    ),
-    "method on a channel that is not open": (
-        method(9, BasicQos()),
-        504,
-        "CHANNEL_ERROR - expected 'channel.open'",
-        (60, 10),
-    ),
-    "publish on a channel that is not open": (
-        method(9, BasicPublish()),
-        504,
-        "CHANNEL_ERROR - expected 'channel.open'",
-        (60, 40),
-    ),
-    "close of a channel that is not open": (
-        method(9, ChannelClose(200, "")),
-        504,
-        "CHANNEL_ERROR - expected 'channel.open'",
-        (20, 40),
-    ),
-    "channel opened twice": (
-        method(1, ChannelOpen()),
-        504,
-        "CHANNEL_ERROR - second 'channel.open' seen",
-        (20, 10),
-    ),
-    "channel.close-ok that answers nothing": (
-        method(1, ChannelCloseOk()),
-        503,
-        "COMMAND_INVALID - unimplemented method",
-        (20, 41),
-    ),
-    "connection method on a channel": (
-        method(1, ConnectionClose(200, "")),
-        503,
-        "COMMAND_INVALID - unimplemented method",
-        (10, 50),
-    ),
-    "channel method on channel 0": (
-        method(0, ChannelOpen()),
-        504,
-        "CHANNEL_ERROR - unexpected method in connection state running",
-        (20, 10),
-    ),
-    "connection opened twice": (
-        method(0, ConnectionOpen("/")),
-        504,
-        "CHANNEL_ERROR - unexpected method in connection state running",
-        (10, 40),
-    ),
-    "a server's method on channel 0": (
-        method(0, ConnectionBlocked("no")),
-        504,
-        "CHANNEL_ERROR - unexpected method in connection state running",
-        (10, 60),
-    ),
-    "a server's method": (
-        method(1, QueueDeclareOk("q")),
-        503,
-        "COMMAND_INVALID - unimplemented method",
-        (50, 11),
-    ),
-    "a server's content": (
-        method(1, BasicDeliver("c", 1, False, "", "q")),
-        503,
-        "COMMAND_INVALID - unimplemented method",
-        (60, 60),
-    ),
-    "a server's answer to channel.open": (
-        method(1, ChannelOpenOk()),
-        503,
-        "COMMAND_INVALID - unimplemented method",
-        (20, 11),
-    ),
-    "unknown class": (
-        frame(1, 1, b"\0\x63\0\x0a"),
-        540,
-        "NOT_IMPLEMENTED - unknown class 99",
-        (99, 10),
-    ),
+    "body longer than announced": (PUBLISH + header(1, 3) + body(1, b"xx") + body(1, b"xx"), *NO_BODY),
+    "method where a body is due": (PUBLISH + header(1, 3) + method(1, BasicQos()), *NO_BODY),
+    "header where a body is due": (PUBLISH + header(1, 3) + header(1, 3), *NO_BODY),
+    "body after an empty content": (PUBLISH + header(1, 0) + body(1, b""), *NO_METHOD),
+    "method on a channel that is not open": (method(9, BasicQos()), 504, NOT_OPEN, (60, 10)),
+    "publish on a channel that is not open": (method(9, BasicPublish()), 504, NOT_OPEN, (60, 40)),
+    "close of a channel that is not open": (method(9, ChannelClose(200, "")), 504, NOT_OPEN, (20, 40)),
+    "channel opened twice": (method(1, ChannelOpen()), 504, "CHANNEL_ERROR - second 'channel.open' seen", (20, 10)),
+    "channel.close-ok that answers nothing": (method(1, ChannelCloseOk()), 503, UNIMPLEMENTED, (20, 41)),
+    "connection method on a channel": (method(1, ConnectionClose(200, "")), 503, UNIMPLEMENTED, (10, 50)),
+    "channel method on channel 0": (method(0, ChannelOpen()), 504, OUT_OF_TURN, (20, 10)),
+    "connection opened twice": (method(0, ConnectionOpen("/")), 504, OUT_OF_TURN, (10, 40)),
+    "a server's method on channel 0": (method(0, ConnectionBlocked("no")), 504, OUT_OF_TURN, (10, 60)),
+    "a server's method": (method(1, QueueDeclareOk("q")), 503, UNIMPLEMENTED, (50, 11)),
+    "a server's content": (method(1, BasicDeliver("c", 1, False, "", "q")), 503, UNIMPLEMENTED, (60, 60)),
+    "a server's answer to channel.open": (method(1, ChannelOpenOk()), 503, UNIMPLEMENTED, (20, 11)),
+    "unknown class": (frame(1, 1, b"\0\x63\0\x0a"), 540, "NOT_IMPLEMENTED - unknown class 99", (99, 10)),
     "unknown class on channel 0": (
         frame(1, 0, b"\xf0\x3c\0\x0a"),
         540,
@@ -273,18 +160,8 @@ ROWS: dict[str, tuple[bytes, int, str, tuple[int, int]]] = {
         "NOT_IMPLEMENTED - unknown method 199 of class 60",
         (60, 199),
     ),
-    "method frame without a method": (
-        frame(1, 1, b"\0"),
-        501,
-        "FRAME_ERROR - cannot decode <<0>>",
-        (0, 0),
-    ),
-    "truncated arguments": (
-        frame(1, 1, b"\0\x3c\0\x0a\0\0"),
-        501,
-        "FRAME_ERROR - cannot decode <<0,0>>",
-        (60, 10),
-    ),
+    "method frame without a method": (frame(1, 1, b"\0"), 501, "FRAME_ERROR - cannot decode <<0>>", (0, 0)),
+    "truncated arguments": (frame(1, 1, b"\0\x3c\0\x0a\0\0"), 501, "FRAME_ERROR - cannot decode <<0,0>>", (60, 10)),
     "truncated arguments of a publish": (
         frame(1, 1, b"\0\x3c\0\x28\0\0\x09") + header(1, 0),
         501,

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from triomq.errors import DiskFull, StoreCorrupt, StoreError
 from triomq.store import Journal, MessagesSettled, QueueDeclared, QueueFound, Reading, Recovered, SegmentRead
@@ -28,7 +29,7 @@ from triomq.store.frames import (
 )
 from triomq.store.hosting.session import StoreSession
 
-Clock = trio.testing.MockClock
+Clock = MockClock
 
 
 class Host:
