@@ -1,4 +1,4 @@
-"""What says that something is kept is said when it is on disk: the store's process stands still meanwhile."""
+"""A reply that promises something on disk is sent when it is there: the store's process stands still meanwhile."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -48,15 +48,20 @@ async def opened(directory: Path) -> AsyncIterator[Home]:
             yield home
 
 
-async def hears_nothing(home: Home) -> bool:
-    """Tell whether nothing comes although the broker has done all that it can; the store is owed an answer."""
+async def is_unanswered(home: Home) -> bool:
+    """Return whether nothing comes although the broker has done all that it can; the store is owed an answer."""
     persistence = home.broker.directory.persistence
     assert persistence is not None
     while not persistence.journal.unanswered:
         await trio.lowlevel.checkpoint()
-    await trio.testing.wait_all_tasks_blocked(0.05)
-    with trio.move_on_after(0):
+
+    async def read() -> None:
         home.client.events.append(await home.client.next())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        nursery.cancel_scope.cancel()
     return not home.client.events
 
 
@@ -79,7 +84,7 @@ async def test_durable_declare_is_answered_when_it_is_on_disk(
     async with opened(tmp_path) as home:
         with frozen(home.broker):
             await home.client.say(1, method)
-            assert await hears_nothing(home)
+            assert await is_unanswered(home)
         await home.client.read(reply)
 
 
@@ -89,7 +94,7 @@ async def test_commit_is_answered_when_it_is_on_disk(tmp_path: Path) -> None:
         home.client.publish(1, "", "q", b"1", b"2", properties=PERSISTENT)
         with frozen(home.broker):
             await home.client.say(1, TxCommit())
-            assert await hears_nothing(home)
+            assert await is_unanswered(home)
         await home.client.read(TxCommitOk)
 
 
@@ -103,7 +108,7 @@ async def test_publish_is_confirmed_when_it_is_on_disk(tmp_path: Path, immediate
             await home.client.send(9, "", "q", b"x", properties=PERSISTENT, immediate=immediate)
             if immediate:
                 await home.client.deliveries(1)
-            assert await hears_nothing(home)
+            assert await is_unanswered(home)
         assert (await home.client.read(BasicAck, 9)).delivery_tag == 2
 
 
@@ -152,6 +157,6 @@ async def test_answer_about_nothing_on_disk_does_not_wait_for_it(tmp_path: Path)
                 assert (await home.get("q")).body == b"kept"
                 await home.client.call(1, QueueDeclare("fleeting"))
                 await home.client.say(1, QueueDeclare("other", durable=True))
-                assert await hears_nothing(home)
+                assert await is_unanswered(home)
                 others.cancel_scope.cancel()
         await home.client.read(QueueDeclareOk)
