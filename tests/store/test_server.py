@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from triomq.errors import StoreUnwritable
-from triomq.store import MessagesDelayed, MessagesSettled, OperationBatch, Reading, SegmentRead, SqliteStore
+from triomq.store import MessagesDelayed, MessagesSettled, OperationBatch, Reading, SegmentRead
 from triomq.store.frames import (
     BackedUp,
     BackUp,
@@ -164,14 +164,13 @@ def test_copy_is_made(broker: Broker, tmp_path: Path) -> None:
     assert refused.failed is not None
 
 
-def test_batches_that_have_arrived_whole_are_committed_when_the_broker_is_gone(
-    store: SqliteStore, broker: Broker
-) -> None:
+def test_batches_that_have_arrived_whole_are_committed_when_the_broker_is_gone(broker: Broker, tmp_path: Path) -> None:
     last = encode_frame(Write(OperationBatch(3, [append(3)])))
     broker.send(Write(OperationBatch(1, [DECLARE, append(1)])), Write(OperationBatch(2, [append(2)])))
     broker.wire.sendall(last[:-1])
     broker.leave()
-    assert store.committed == 2
+    with opened(tmp_path) as store:
+        assert store.committed == 2
 
 
 def test_store_that_cannot_be_opened_is_answered_with_the_reason(tmp_path: Path) -> None:
