@@ -9,9 +9,7 @@ from triomq.actors import Turn
 from triomq.app.checks import close_to
 from triomq.app.consumers import Warn
 from triomq.core import (
-    CORE_CODEC,
     EVERYTHING,
-    CachedRoute,
     Directory,
     Head,
     Pressure,
@@ -19,13 +17,15 @@ from triomq.core import (
     Publisher,
     PublishingPaused,
     Receipt,
+    RouteCache,
     RoutedRun,
     Session,
     Unrouted,
     WaitingPublisher,
+    core_message,
     decode_core,
-    encode_core,
     makes_wait,
+    properties_of,
 )
 from triomq.errors import LimitExceeded, Unroutable
 
@@ -35,8 +35,6 @@ _NO_QUEUE = (
     "published into the default sink with a key that names no queue, so the message is dropped; mandatory=True makes "
     "that an error"
 )
-
-_ROUTES = 1024  # in the cache: programs repeat keys, and a program that does not pays for a new route each time
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -65,8 +63,7 @@ class InProcessPublisher:
         self._session = session
         self._warn = warn
         self._way = WaitingPublisher(Publisher(directory, EVERYTHING, turn), directory, turn)
-        self._routes: dict[tuple[str, str], CachedRoute] = {}
-        self._version = -1  # of the directory, when the routes were begun
+        self._routes = RouteCache(directory, check_name)
 
     async def publish(self, publication: Publication) -> None:
         """Wait for room where a queue makes publishers wait, publish, and wait until every queue has answered."""
@@ -97,26 +94,12 @@ class InProcessPublisher:
         Raises:
             ValueError: The key is too long, a property is not of its type, or the delay is no time.
         """
-        properties = publication.properties
-        encoded = _encode(properties)
-        sink, key = publication.sink, publication.key
-        route = self._routes.get((sink, key)) or self._learn(sink, key)
+        sink, key, properties = publication.sink, publication.key, publication.properties
+        route = self._routes.find(sink, key)
         if not 0 <= publication.delay < inf:
             raise ValueError(f"a delay is a number of seconds, 0 or more; not {publication.delay!r}")
-        start = len(encoded)
-        head = Head(
-            CORE_CODEC,
-            sink,
-            key,
-            0,
-            start,
-            start,
-            publisher=self._session.number,
-            has_expiration=properties.expiration is not None,
-            has_priority=properties.priority is not None,
-            persistent=properties.persistent,
-        )
-        content = encoded + publication.body
+        head, content = core_message(sink, key, publication.body, properties, publisher=self._session.number)
+        _check_properties(head, content)
         return RoutedRun(route, head, [content], len(content))
 
     def _unrouted(self, publication: Publication) -> Unrouted | None:
@@ -129,19 +112,6 @@ class InProcessPublisher:
         """Warn that the named queue is not there: the key may be mistyped, or the queue may just have gone."""
         key = head.routing_key
         self._warn(_NO_QUEUE, lambda: {"key": key, "close": close_to(key, self._directory.queues)})
-
-    def _learn(self, sink: str, key: str) -> CachedRoute:
-        """Add a route to the cache; clear the cache first if queues or bindings have changed since, or if it is full.
-
-        Raises:
-            ValueError: The key is too long.
-        """
-        check_name(key)
-        if self._directory.version != self._version or len(self._routes) >= _ROUTES:
-            self._routes.clear()
-            self._version = self._directory.version
-        route = self._routes[sink, key] = CachedRoute(sink, key)
-        return route
 
     def _refusal(self, paused: PublishingPaused) -> Exception:
         """Return the error for a pressure that is not waited for."""
@@ -162,20 +132,18 @@ def _refuse(head: Head, contents: Sequence[bytes]) -> None:
     raise Unroutable(f"no queue is bound to sink {sink!r} for key {key!r}; bind one, or leave mandatory out")
 
 
-def _encode(properties: Properties) -> bytes:
-    """Encode properties, and check that consumers can read them, so that a mistake is raised at the publisher.
+def _check_properties(head: Head, content: bytes) -> None:
+    """Check that consumers can read the properties, so that a mistake is raised at the publisher.
 
     Raises:
         ValueError: A property is not of its type.
     """
-    encoded = encode_core(properties)
     try:
-        decode_core(encoded)
+        decode_core(properties_of(head, content))
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$.")
         what = f"the property {path.rstrip('`')}" if path else "these properties"
         raise ValueError(f"{what} cannot be published: {problem.replace('`', '')}") from None
-    return encoded
 
 
 def check_name(name: str) -> None:

@@ -23,7 +23,16 @@ from triomq.core.message import CORE_CODEC, Head, QueueMessage, body_of, propert
 from triomq.core.persistence.persistence import QUEUE_MEMORY, Persistence
 from triomq.core.persistence.recorded_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.persistence.records import decode_key, encode_key, encode_options
-from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
+from triomq.core.properties import (
+    Amend,
+    Codecs,
+    HeaderValue,
+    Properties,
+    amend_core,
+    core_message,
+    decode_core,
+    encode_core,
+)
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
 from triomq.core.publishing.publishing import (
@@ -35,6 +44,7 @@ from triomq.core.publishing.publishing import (
     RoutedRun,
     Unrouted,
 )
+from triomq.core.publishing.route_cache import RouteCache
 from triomq.core.publishing.transaction import Transaction
 from triomq.core.publishing.waiting_publisher import WaitingPublisher, makes_wait
 from triomq.core.queue.browse import Browse, Discard, Purge
@@ -195,6 +205,7 @@ __all__ = [
     "Receipt",
     "Restarting",
     "Route",
+    "RouteCache",
     "RoutedRun",
     "Session",
     "SetPolicies",
@@ -223,6 +234,7 @@ __all__ = [
     "anonymous_memory",
     "body_of",
     "bytes_ready",
+    "core_message",
     "decode_core",
     "decode_key",
     "encode_core",

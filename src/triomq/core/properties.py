@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from triomq.core.message import CORE_CODEC, QueueMessage
+from triomq.core.message import CORE_CODEC, Head, QueueMessage
 from triomq.core.packing import from_extension, packable
 from triomq.errors import ProtocolError
 
@@ -90,6 +90,37 @@ class Amend(Protocol):
             drop_expiration: Whether the message is to lose its expiration.
             without: Headers that it is to lose.
         """
+
+
+def core_message(
+    sink: str, key: str, body: bytes, properties: Properties, *, publisher: int, expendable: bool = False
+) -> tuple[Head, bytes]:
+    """Return the head and the content of a message in the core's own form.
+
+    Args:
+        sink: Where it is published.
+        key: By which key.
+        body: Its body.
+        properties: What is known of it.
+        publisher: Number of the session.
+        expendable: Whether no publisher is told what becomes of it.
+    """
+    encoded = encode_core(properties)
+    start = len(encoded)
+    head = Head(
+        CORE_CODEC,
+        sink,
+        key,
+        0,
+        start,
+        start,
+        publisher=publisher,
+        has_expiration=properties.expiration is not None,
+        has_priority=properties.priority is not None,
+        persistent=properties.persistent,
+        expendable=expendable,
+    )
+    return head, encoded + body
 
 
 def amend_core(

@@ -223,6 +223,13 @@ async def test_publish_needs_the_right_to_write(broker: Broker) -> None:
         in_turn(client, client.publish, "", "q", b"x")
 
 
+async def test_publish_refuses_a_key_that_other_protocols_cannot_carry(broker: Broker) -> None:
+    client = client_of(broker, "ada")
+    with pytest.raises(LimitExceeded, match="takes 256 bytes"):
+        in_turn(client, client.publish, "", "é" * 128, b"x")
+    assert in_turn(client, client.publish, "", "é" * 127, b"x") == 0
+
+
 async def test_result_of_a_message_comes_once(broker: Broker) -> None:
     await broker.declare_queue("q", durable=False, max_length=1, overflow="reject-publish")
     client, results = client_of(broker, "ada"), []

@@ -38,11 +38,12 @@ from triomq.core import (
     FeedClosed,
     Publisher,
     Restarting,
+    RouteCache,
     Session,
     Subscription,
 )
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.domain_work import DomainWork
+from triomq.endpoints.base.domain_work import DomainWork, check_key
 from triomq.endpoints.base.overriding import check_overriding
 from triomq.errors import AccessRefused, ActorStopped, NotFound, Refused
 from triomq.security import Access
@@ -214,6 +215,7 @@ class Client(DomainWork):
         self.session, self.domain, self.directory, self.access = session, session.domain, directory, access
         self.virtual_host = virtual_host
         self.publisher = Publisher(directory, access, self._turn)
+        self.routes = RouteCache(directory, check_key)
         self.context.quotas.take(session.user, "connections")
         session.attach()
         self.entered = True

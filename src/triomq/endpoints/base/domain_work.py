@@ -13,18 +13,15 @@ import trio
 
 from triomq.actors import InPlaceActor, Ref, Request, Turn
 from triomq.core import (
-    CORE_CODEC,
     Batch,
     Bind,
     Browse,
-    CachedRoute,
     DeclareQueue,
     DeclareSink,
     DeleteQueue,
     DeleteSink,
     Directory,
     Get,
-    Head,
     Ledger,
     Outcome,
     Pressure,
@@ -34,12 +31,13 @@ from triomq.core import (
     Purge,
     Receipt,
     Restarting,
+    RouteCache,
     Session,
     SingleReceipt,
     Subscription,
     Unbind,
     Window,
-    encode_core,
+    core_message,
     settle,
 )
 from triomq.errors import AccessRefused, LimitExceeded, Refused
@@ -50,8 +48,8 @@ Ts = TypeVarTuple("Ts")
 
 _NO_PROPERTIES = Properties()
 
-_ROUTES = 1024
-"""Routes that a client remembers: most publish with few keys; those that do not only pay for a new one."""
+_LONGEST_KEY = 255
+"""Bytes of a key: what a consumer over AMQP can be sent (AMQP 0-9-1 section 4.2.5.3, short strings)."""
 
 
 class ClientEnded(Refused):
@@ -80,6 +78,7 @@ class DomainWork(InPlaceActor):
     domain: Ref
     directory: Directory
     publisher: Publisher
+    routes: RouteCache
     subscriptions: dict[Subscription, None]
 
     window: Window | None = None
@@ -87,12 +86,10 @@ class DomainWork(InPlaceActor):
 
     _turn: Turn
     _unsettled: Ledger | None = None
-    _version = -1  # of the directory, when the routes were begun
 
     def __init__(self) -> None:
         self.subscriptions = {}
         self._callbacks: dict[Callable[[], None], Callable[[], None]] = {}
-        self._routes: dict[tuple[str, str], CachedRoute] = {}
 
     @final
     def in_turn(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
@@ -125,27 +122,15 @@ class DomainWork(InPlaceActor):
             Forbidden: The user may not publish there.
             NoSuchSink: There is no such sink.
             SinkInternal: Only other sinks may publish into it.
+            LimitExceeded: The key is longer than other protocols can carry.
             PublishingPaused: Not now, and nothing was taken: publish the same again when ``when_open`` calls.
         """
-        described = properties or _NO_PROPERTIES
-        encoded = encode_core(described)
-        start = len(encoded)
-        head = Head(
-            CORE_CODEC,
-            sink,
-            key,
-            0,
-            start,
-            start,
-            publisher=self.session.number,
-            has_expiration=described.expiration is not None,
-            has_priority=described.priority is not None,
-            persistent=described.persistent,
-            expendable=done is None,
+        number = self.session.number
+        head, content = core_message(
+            sink, key, body, properties or _NO_PROPERTIES, publisher=number, expendable=done is None
         )
-        content = encoded + body
         receipt = None if done is None else SingleReceipt(1, 1, 0, lambda: self._placed(receipt, done))
-        return self.publisher.publish(self._route(sink, key), head, [content], len(content), receipt)
+        return self.publisher.publish(self.routes.find(sink, key), head, [content], len(content), receipt)
 
     def _placed(self, receipt: Receipt | None, done: Callable[[bool], None]) -> None:
         """Tell what has become of a message, when it is on disk; called in a handler of a queue."""
@@ -159,15 +144,6 @@ class DomainWork(InPlaceActor):
     def _tell_placed(self, done: Callable[[bool], None], placed: bool) -> None:
         if self.entered:
             done(placed)
-
-    def _route(self, sink: str, key: str) -> CachedRoute:
-        route = self._routes.get((sink, key))
-        if route is None or self._version != self.directory.version:
-            if len(self._routes) >= _ROUTES or self._version != self.directory.version:
-                self._routes.clear()  # which may name queues that are gone
-                self._version = self.directory.version
-            route = self._routes[sink, key] = CachedRoute(sink, key)
-        return route
 
     @final
     def when_open(self, pressure: Pressure, callback: Callable[[], None]) -> None:
@@ -361,6 +337,17 @@ def return_unseen(batch: Batch, window: Window | None) -> None:
     settle(batch, Outcome.RETURN)
     if window is not None:
         window.give(count, size)
+
+
+def check_key(key: str) -> None:
+    """Refuse a key that not all protocols can carry.
+
+    Raises:
+        LimitExceeded: It is too long.
+    """
+    size = len(key.encode("utf-8", "surrogateescape"))
+    if size > _LONGEST_KEY:
+        raise LimitExceeded(f"the key {key[:40]!r}… takes {size} bytes in UTF-8; keys have at most {_LONGEST_KEY}")
 
 
 # Rights (as RabbitMQ has them)
