@@ -1,5 +1,6 @@
 import pytest
 import trio
+import trio.testing
 
 from triomq.actors import Actor, Message, Ref, Request, System
 from triomq.actors.testing import open_test_system
@@ -108,15 +109,34 @@ async def test_task_of_no_actor_may_wait_for_any_actor() -> None:
 
 
 async def test_wait_is_forgotten_when_it_is_given_up(system: System) -> None:
+    scope, released = trio.CancelScope(), trio.Event()
+
     class Impatient(Actor):
         waits_for = (Actor,)
 
         async def relay(self, message: Relay) -> int:
-            with trio.move_on_after(0):
-                await message.chain[0].ask(Relay(message.chain[1:]))
+            if message.chain:
+                with scope:
+                    await message.chain[0].ask(Relay(()))
             return -1
 
+    class Held(Relayer):
+        async def relay(self, message: Relay) -> int:
+            await released.wait()
+            return await super().relay(message)
+
     impatient = await system.start(Impatient, name="impatient")
-    other = await system.start(Relayer, name="other")
-    assert await impatient.ask(Relay((other,))) == -1
-    assert await other.ask(Relay((impatient, other))) == 0
+    held = await system.start(Held, name="held")
+    answers: list[int] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask_into, answers, impatient, Relay((held,)))
+        await trio.testing.wait_all_tasks_blocked()
+        scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert answers == [-1]
+        released.set()
+    assert await held.ask(Relay((impatient,))) == 0
+
+
+async def ask_into(answers: list[int], ref: Ref, request: Relay) -> None:
+    answers.append(await ref.ask(request))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from triomq.core import Batch, DeclareQueue, Outcome, Properties, QueueOptions, Subscription
-from triomq.endpoints import BrokerContext, Endpoint, Login, StreamClient, StreamListener
+from triomq.endpoints import BrokerContext, Endpoint, SASLLogin, StreamClient, StreamListener
 from triomq.errors import TriomqError
 from triomq.security import Plain
 from triomq.transports import Driver, Transport
@@ -105,7 +105,7 @@ class FramedTransport:
         self._below.close()
 
 
-class ToyLogin(Login["ToyClient"]):
+class ToyLogin(SASLLogin["ToyClient"]):
     def challenged(self, client: "ToyClient", challenge: bytes) -> None:
         raise AssertionError("PLAIN with a response asks nothing")
 

@@ -15,7 +15,7 @@ from triomq.security import (
     External,
     Pending,
     Plain,
-    User,
+    UserRecord,
     Users,
     make_verifier,
     read_amqplain,
@@ -107,7 +107,7 @@ def test_amqplain_asks_nothing() -> None:
 
 
 def test_slow_check_is_pending() -> None:
-    users = Users([User(name="ada", verifiers=(str(make_verifier(b"secret", iterations=4096)),))])
+    users = Users([UserRecord(name="ada", verifiers=(str(make_verifier(b"secret", iterations=4096)),))])
     step = Plain(users).first(b"\0ada\0secret")
     assert isinstance(step, Pending)
     assert "secret" not in repr(step)

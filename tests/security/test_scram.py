@@ -5,12 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient, ScramException
 
-from triomq.security import Accepted, Challenge, Denied, Pending, Scram, Step, User, Users, make_verifier
+from triomq.security import Accepted, Challenge, Denied, Pending, Scram, Step, UserRecord, Users, make_verifier
 from triomq.security.verifiers import LEAST_ITERATIONS
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
 VERIFIERS = tuple(str(make_verifier(b"secret", mechanism=name, iterations=LEAST_ITERATIONS)) for name in MECHANISMS)
-USERS = Users([User(name="ada", verifiers=VERIFIERS), User(name="bob", password="secret")], iterations=LEAST_ITERATIONS)
+USERS = Users(
+    [UserRecord(name="ada", verifiers=VERIFIERS), UserRecord(name="bob", password="secret")],
+    iterations=LEAST_ITERATIONS,
+)
 
 
 def asked(step: Step) -> str:
@@ -81,7 +84,7 @@ def test_response_after_the_servers_proof_is_denied() -> None:
 
 
 def test_user_that_goes_meanwhile_is_denied() -> None:
-    users = Users([User(name="ada", verifiers=VERIFIERS)])
+    users = Users([UserRecord(name="ada", verifiers=VERIFIERS)])
     client, server = ScramClient(["SCRAM-SHA-256"], "ada", "secret"), Scram(users, "SCRAM-SHA-256")
     client.set_server_first(asked(server.first(client.get_client_first().encode())))
     users.remove("ada")

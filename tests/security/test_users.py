@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from triomq.security import ALL, ITERATIONS, Permission, User, Users, make_administrator, make_verifier
+from triomq.security import ALL, ITERATIONS, Permission, UserRecord, Users, make_administrator, make_verifier
 from triomq.security.verifiers import LEAST_ITERATIONS, ScramVerifier
 
 
@@ -56,9 +56,9 @@ def test_all_users_may_be_given_anew_and_the_changes_are_told() -> None:
 VERIFIERS = str(make_verifier(b"secret", iterations=LEAST_ITERATIONS))
 
 
-def make_user(name: str = "ada", **fields: object) -> User:
+def make_user(name: str = "ada", **fields: object) -> UserRecord:
     """A user with a verifier and no password."""
-    return User(name=name, verifiers=(VERIFIERS,), **fields)  # type: ignore[arg-type]
+    return UserRecord(name=name, verifiers=(VERIFIERS,), **fields)  # type: ignore[arg-type]
 
 
 def test_password_that_the_program_knows_is_judged_at_once_right_or_wrong() -> None:
@@ -99,7 +99,7 @@ def test_right_passwords_are_remembered_within_a_bound_until_any_change(monkeypa
 @pytest.mark.parametrize(("kind", "name"), [("RABBITMQ-SHA-256", "sha256"), ("RABBITMQ-SHA-512", "sha512")])
 def test_rabbitmqs_hashes_log_users_in(kind: str, name: str) -> None:
     text = base64.b64encode(b"salt" + hashlib.new(name, b"saltsecret").digest()).decode()
-    users = Users([User(name="ada", verifiers=(f"{kind}${text}",))], iterations=LEAST_ITERATIONS)
+    users = Users([UserRecord(name="ada", verifiers=(f"{kind}${text}",))], iterations=LEAST_ITERATIONS)
     assert not users.check("ada", b"wrong")
     assert users.check("ada", b"secret")
     assert users.check_nowait("ada", b"secret") is True
@@ -107,7 +107,7 @@ def test_rabbitmqs_hashes_log_users_in(kind: str, name: str) -> None:
 
 def test_expired_user_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     soon = time.time() + 5
-    users = Users([make_user(expires=soon), User(name="bob", password="known", expires=soon)])
+    users = Users([make_user(expires=soon), UserRecord(name="bob", password="known", expires=soon)])
     assert users.check("ada", b"secret")
     monkeypatch.setattr(time, "time", lambda: soon)
     assert users.get("ada") is None
@@ -118,7 +118,7 @@ def test_expired_user_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_user_without_verifier_and_password_does_not_log_in_by_password() -> None:
-    users = Users([User(name="ada")], iterations=LEAST_ITERATIONS)
+    users = Users([UserRecord(name="ada")], iterations=LEAST_ITERATIONS)
     assert not users.check("ada", b"")
     assert users.get("ada") is not None
 
@@ -165,7 +165,7 @@ def test_changes_tell_whose_sessions_end() -> None:
     )
     changes = users.replace(
         [
-            User(name="b", password="new"),
+            UserRecord(name="b", password="new"),
             make_user("c", permissions={"default": Permission(".*", "", "")}),
             make_user("d", permissions={"*": Permission(".*", ".*", "")}),
             make_user("e"),

@@ -80,14 +80,14 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             raise ConfigError(f"{path}.password_file: {self.password_file} is empty; write the password into it")
         return password
 
-    def record(self, name: str) -> security.User:
+    def record(self, name: str) -> security.UserRecord:
         """Return the broker's record of this user; the password is read now.
 
         Raises:
             ConfigError: The password's file cannot be read, or is empty.
         """
         unlimited = self.permissions is None
-        return security.User(
+        return security.UserRecord(
             name=name,
             password=self.read_password(f"users.{name}") or None,
             verifiers=self.verifiers,
@@ -98,7 +98,7 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         )
 
 
-def records_of(users: Mapping[str, str | User]) -> list[security.User]:
+def records_of(users: Mapping[str, str | User]) -> list[security.UserRecord]:
     """Return the records of users; one that is given by its password alone may do everything.
 
     Raises:

@@ -71,11 +71,11 @@ from triomq.core.topology.observer import (
     Action,
     Changed,
     ChangeKind,
-    DeadLettered,
     Expired,
     HandedOut,
     Observers,
     Published,
+    SentToDeadLetters,
     Settled,
 )
 from triomq.core.topology.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
@@ -132,7 +132,6 @@ __all__ = [
     "Condition",
     "Confirmed",
     "Confirms",
-    "DeadLettered",
     "DeclareQueue",
     "DeclareSink",
     "DeleteQueue",
@@ -207,6 +206,7 @@ __all__ = [
     "Route",
     "RouteCache",
     "RoutedRun",
+    "SentToDeadLetters",
     "Session",
     "SetPolicies",
     "Settle",

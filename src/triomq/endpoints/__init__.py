@@ -9,7 +9,7 @@ from triomq.endpoints.base.domain_work import ClientEnded
 from triomq.endpoints.base.endpoint import Endpoint, EndUsers, RenewCertificates, StopListening
 from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.base.listener import Listener
-from triomq.endpoints.base.login import Login, check_password
+from triomq.endpoints.base.login import SASLLogin, check_password
 from triomq.endpoints.base.stream_client import StreamClient
 from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.base.unfinished import Unfinished
@@ -47,10 +47,10 @@ __all__ = [
     "EndpointConfig",
     "EndpointTypes",
     "Listener",
-    "Login",
     "PeerActor",
     "PeerStatistics",
     "RenewCertificates",
+    "SASLLogin",
     "StopListening",
     "StreamClient",
     "StreamListener",

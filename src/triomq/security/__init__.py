@@ -23,8 +23,8 @@ from triomq.security.user import (
     DEFAULT_LIMITS,
     MONITORING,
     UNLIMITED,
-    User,
     UserLimits,
+    UserRecord,
     make_administrator,
 )
 from triomq.security.users import UserChanges, Users
@@ -63,9 +63,9 @@ __all__ = [
     "Plain",
     "Scram",
     "Step",
-    "User",
     "UserChanges",
     "UserLimits",
+    "UserRecord",
     "Users",
     "make_administrator",
     "make_verifier",

@@ -63,7 +63,7 @@ DEFAULT_LIMITS: Final[Mapping[str, int]] = MappingProxyType(
 """Limits of users without limits of their own."""
 
 
-class User(msgspec.Struct, frozen=True, kw_only=True):
+class UserRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One user; created by the owner of a broker, stored in ``Users``.
 
     Args:
@@ -96,7 +96,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Hide secrets from logs."""
-        return f"User(name={self.name!r}, tags={self.tags!r}, permissions={dict(self.permissions)!r}, …)"
+        return f"UserRecord(name={self.name!r}, tags={self.tags!r}, permissions={dict(self.permissions)!r}, …)"
 
     @property
     def known_by(self) -> tuple[Verifier, ...]:
@@ -112,11 +112,13 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether it has expired, by the wall clock."""
         return self.expires is not None and self.expires <= time.time()
 
-    def proves_alike(self, other: "User") -> bool:
+    def proves_alike(self, other: "UserRecord") -> bool:
         """Return whether the same secrets log in as this user and as the other."""
         return (self.password, self.verifiers) == (other.password, other.verifiers)
 
 
-def make_administrator(name: str, password: str | None = None, *, verifiers: tuple[str, ...] = ()) -> User:
+def make_administrator(name: str, password: str | None = None, *, verifiers: tuple[str, ...] = ()) -> UserRecord:
     """Return a user with all permissions in all domains."""
-    return User(name=name, password=password, verifiers=verifiers, permissions={ANY_DOMAIN: ALL}, tags=(ADMINISTRATOR,))
+    return UserRecord(
+        name=name, password=password, verifiers=verifiers, permissions={ANY_DOMAIN: ALL}, tags=(ADMINISTRATOR,)
+    )

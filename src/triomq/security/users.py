@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from triomq.security.permissions import Access, Permission, permission_in
-from triomq.security.user import User, make_administrator
+from triomq.security.user import UserRecord, make_administrator
 from triomq.security.verifiers import ITERATIONS, ScramVerifier, make_verifier, prepared
 
 _REMEMBERED = 60.0  # seconds for which a password that was right is not worked out again
@@ -59,7 +59,7 @@ class Users:
 
     def __init__(
         self,
-        users: Mapping[str, str] | Iterable[User] = (),
+        users: Mapping[str, str] | Iterable[UserRecord] = (),
         *,
         iterations: int = ITERATIONS,
         secret: bytes | None = None,
@@ -68,7 +68,7 @@ class Users:
         self._iterations = iterations
         self.secret = secret or os.urandom(32)
         self._process_secret = os.urandom(32)  # digests made with it do not outlive the process
-        self._users: dict[str, User] = {}
+        self._users: dict[str, UserRecord] = {}
         self._derived: dict[tuple[str, str], ScramVerifier] = {}
         self._accesses: dict[tuple[str, str], Access] = {}
         self._right: dict[bytes, float] = {}
@@ -83,11 +83,11 @@ class Users:
         """The names of all users, sorted."""
         return sorted(self._users)
 
-    def __iter__(self) -> Iterator[User]:
+    def __iter__(self) -> Iterator[UserRecord]:
         """Yield all users, by name."""
         return iter([self._users[name] for name in self.names])
 
-    def get(self, name: str) -> User | None:
+    def get(self, name: str) -> UserRecord | None:
         """Return a user; None if there is none of that name, or it has expired."""
         user = self._users.get(name)
         return None if user is None or user.has_expired() else user
@@ -96,7 +96,7 @@ class Users:
         """Add an administrator, in place of a user of that name."""
         return self.put(make_administrator(name, password))
 
-    def put(self, user: User) -> UserChanges:
+    def put(self, user: UserRecord) -> UserChanges:
         """Add a user, in place of one of that name."""
         return self._change({**self._users, user.name: user})
 
@@ -104,13 +104,13 @@ class Users:
         """Remove a user, if there is one."""
         return self._change({other: user for other, user in self._users.items() if other != name})
 
-    def replace(self, users: Mapping[str, str] | Iterable[User]) -> UserChanges:
+    def replace(self, users: Mapping[str, str] | Iterable[UserRecord]) -> UserChanges:
         """Replace all users."""
         if isinstance(users, Mapping):
             users = [make_administrator(name, password) for name, password in users.items()]
         return self._change({user.name: user for user in users})
 
-    def _change(self, users: dict[str, User]) -> UserChanges:
+    def _change(self, users: dict[str, UserRecord]) -> UserChanges:
         before, self._users = self._users, users
         self.version += 1
         self._slow = any(user.password is None for user in users.values())
@@ -185,7 +185,7 @@ class Users:
             self._remember(name, password)
         return right and user is not None and not user.has_expired()
 
-    def _is_known_right(self, user: User, password: bytes) -> bool:
+    def _is_known_right(self, user: UserRecord, password: bytes) -> bool:
         """Return whether the password is right, as far as that is known without work."""
         if user.password is not None:
             mine = self._digest(user.name, prepared(user.password.encode()))
@@ -246,7 +246,7 @@ class Users:
         return hmac.digest(self.secret, text, "sha256")[:_SALT]
 
 
-def _lost_permissions(before: User, after: User) -> bool:
+def _lost_permissions(before: UserRecord, after: UserRecord) -> bool:
     """Return whether a user whose record was changed has fewer permissions in some domain, or might have."""
     domains = before.permissions.keys() | after.permissions.keys()
     for domain in domains:

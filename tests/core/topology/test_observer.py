@@ -9,7 +9,6 @@ from triomq.core import (
     CachedRoute,
     Changed,
     ChangeKind,
-    DeadLettered,
     DeclareQueue,
     DeleteQueue,
     DeleteSink,
@@ -24,6 +23,7 @@ from triomq.core import (
     Publisher,
     QueueOptions,
     RoutedRun,
+    SentToDeadLetters,
     Session,
     Settled,
     SinkKind,
@@ -158,7 +158,7 @@ class MessageObserver(InPlaceActor):
     def expired(self, message: Expired) -> None:
         self.seen.append(("expired", message.queue, list(message.contents)))
 
-    def dead_lettered(self, message: DeadLettered) -> None:
+    def dead_lettered(self, message: SentToDeadLetters) -> None:
         seen = ("dead letter", message.queue, list(message.contents), message.reason, message.copies)
         self.seen.append(seen)
 

@@ -7,7 +7,15 @@ import trio
 import zmq
 from zmq.utils import z85
 
-from triomq.transports.zmq import Authenticator, Mechanism, Question, Received, Router, close_context, make_context
+from triomq.transports.zmq import (
+    Authenticator,
+    PeerMessage,
+    Question,
+    Router,
+    ZAPMechanism,
+    close_context,
+    make_context,
+)
 from triomq.transports.zmq.authenticator import read_question
 
 PUBLIC, SECRET = zmq.curve_keypair()
@@ -21,13 +29,13 @@ class Guarded:
         self.contexts = [make_context(), make_context()]
         self.questions: list[Question] = []
         self.authenticator = Authenticator(self.contexts[0], self.decide)
-        self.received: list[Received] = []
+        self.received: list[PeerMessage] = []
         self.router = Router(self.contexts[0], self.received.extend, domain="here")
         self.peer = self.contexts[1].socket(zmq.DEALER)
 
     async def decide(self, question: Question) -> str | None:
         self.questions.append(question)
-        if question.mechanism is Mechanism.CURVE:
+        if question.mechanism is ZAPMechanism.CURVE:
             return "owner" if question.key == z85.decode(PUBLIC) else None
         return "alice" if (question.user, question.password) == ("alice", "secret") else None
 
@@ -49,7 +57,7 @@ class Guarded:
                 await trio.sleep(0.001)
         return int.from_bytes(watch.recv_multipart()[0][:2], "little")
 
-    async def message(self) -> Received:
+    async def message(self) -> PeerMessage:
         with trio.fail_after(5):
             while not self.received:  # noqa: ASYNC110  # a thread of libzmq works
                 await trio.sleep(0.001)
@@ -75,7 +83,7 @@ async def test_plain_password_lets_a_peer_in_and_its_messages_name_the_user(guar
     message = await guarded.message()
     assert (message.frames, message.user) == ([b"hello"], "alice")
     (question,) = guarded.questions
-    assert (question.domain, question.address, question.mechanism) == ("here", "127.0.0.1", Mechanism.PLAIN)
+    assert (question.domain, question.address, question.mechanism) == ("here", "127.0.0.1", ZAPMechanism.PLAIN)
     assert "secret" not in repr(question)
 
 
@@ -99,7 +107,7 @@ async def test_peer_without_a_mechanism_is_asked_about_as_well(guarded: Guarded)
     with trio.fail_after(5):
         while not guarded.questions:  # noqa: ASYNC110  # a thread of libzmq works
             await trio.sleep(0.001)
-    assert guarded.questions[0].mechanism is Mechanism.NULL
+    assert guarded.questions[0].mechanism is ZAPMechanism.NULL
     assert await guarded.outcome(watch) == zmq.EVENT_HANDSHAKE_FAILED_AUTH
 
 

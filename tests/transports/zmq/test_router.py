@@ -7,7 +7,7 @@ import trio
 import trio.testing
 import zmq
 
-from triomq.transports.zmq import Received, Router, Sent, close_context, make_context
+from triomq.transports.zmq import PeerMessage, Router, Sent, close_context, make_context
 
 
 class Served:
@@ -15,7 +15,7 @@ class Served:
 
     def __init__(self) -> None:
         self.contexts = [make_context(), make_context()]
-        self.received: list[Received] = []
+        self.received: list[PeerMessage] = []
         self.drained: list[bytes] = []
         self.gone: list[bytes] = []
         self.router = Router(

@@ -1,7 +1,7 @@
 """Observers: actors that are told what happens in a domain, to copy it elsewhere or to write a log.
 
     domain ────────────▶ Observers ─────────▶ Changed                                    what comes and goes
-    publishers, queues ▶ MessageObservers ──▶ Published HandedOut Settled Expired DeadLettered
+    publishers, queues ▶ MessageObservers ──▶ Published HandedOut Settled Expired SentToDeadLetters
 
 Rules:
 
@@ -125,7 +125,7 @@ class Expired(Message, frozen=True):
     contents: Sequence[bytes]
 
 
-class DeadLettered(Message, frozen=True):
+class SentToDeadLetters(Message, frozen=True):
     """To an observer of messages: a queue published messages that it gave up to its dead-letter sink.
 
     Args:
@@ -214,4 +214,4 @@ class MessageObservers(Observers):
         self, queue: "QueueState", head: Head, contents: Sequence[bytes], reason: "Reason", copies: int
     ) -> None:
         """Tell of dead letters."""
-        self.notify(DeadLettered(queue.name, head, contents, reason, copies))
+        self.notify(SentToDeadLetters(queue.name, head, contents, reason, copies))

@@ -36,7 +36,7 @@ from triomq.protocols.control import (
     Definitions,
     sayable,
 )
-from triomq.security import UNLIMITED, User, permission_in
+from triomq.security import UNLIMITED, UserRecord, permission_in
 
 _SYSTEM = "amq."
 """What the names of sinks begin with that every domain has from the start."""
@@ -154,7 +154,7 @@ def describe(broker: BrokerContext, virtual_hosts: Mapping[str, str]) -> Iterato
         yield from _describe_domain(name, directory)
 
 
-def _defined_user(user: User) -> DefinedUser:
+def _defined_user(user: UserRecord) -> DefinedUser:
     """Describe a user; one whose password is not stored in RabbitMQ's form has none."""
     kinds = [text.partition("$") for text in user.verifiers]
     kind, _, password_hash = next((parts for parts in kinds if parts[0] in _HASHES), ("RABBITMQ-SHA-256", "", ""))
@@ -169,7 +169,7 @@ def _defined_user(user: User) -> DefinedUser:
     )
 
 
-def _permissions(user: User, virtual_hosts: Mapping[str, str]) -> Iterator[Definitions]:
+def _permissions(user: UserRecord, virtual_hosts: Mapping[str, str]) -> Iterator[Definitions]:
     for virtual_host, domain in virtual_hosts.items():
         found = permission_in(user.permissions, domain)
         if found is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.login import Login, may_try
+from triomq.endpoints.base.login import SASLLogin, may_try
 from triomq.errors import AccessRefused
 from triomq.protocols import FieldValue, decode_table
 from triomq.protocols.amqp import (
@@ -57,7 +57,7 @@ MECHANISMS: Final[Mapping[str, MakeMechanism]] = MappingProxyType(
 """The SASL mechanisms that are offered over any transport, best first."""
 
 
-class AMQPLogin(Login["AMQPServerConnection"]):
+class AMQPLogin(SASLLogin["AMQPServerConnection"]):
     """The log-in of one connection, and what the client has sent of itself; made by the connection, ends with it."""
 
     __slots__ = ("_capabilities", "instance", "origin")

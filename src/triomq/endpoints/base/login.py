@@ -9,7 +9,7 @@ A client that fails too often is not judged at all for a while: whatever it send
 many passwords are worked out at once, each by a thread. While that goes on users may change, so what was found about
 users of before is worked out again.
 
-A protocol derives from ``Login`` and adds its own words. Where each request brings a password, such as with HTTP, a
+A protocol derives from ``SASLLogin`` and adds its own words. Where each request brings a password, such as with HTTP, a
 task awaits ``check_password``.
 """
 
@@ -31,7 +31,7 @@ GATE = "password"
 """Why nothing is read while a thread works something out."""
 
 
-class Login(Generic[C]):
+class SASLLogin(Generic[C]):
     """The log-in of one client, step by step; made by the client, ends with it.
 
     Args:

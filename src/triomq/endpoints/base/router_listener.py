@@ -35,11 +35,11 @@ from triomq.transports import LARGE_RECEIVE_SIZE, Address
 from triomq.transports.zmq import (
     Authenticator,
     Frames,
-    Mechanism,
+    PeerMessage,
     Question,
-    Received,
     Router,
     Sent,
+    ZAPMechanism,
     close_context,
     make_context,
 )
@@ -135,12 +135,12 @@ class RouterListener(Listener):
     # Who may come
 
     async def _decide(self, question: Question) -> str | None:
-        if question.mechanism is not Mechanism.PLAIN or self._stopping:
+        if question.mechanism is not ZAPMechanism.PLAIN or self._stopping:
             return None
         known = await check_password(self._context, question.address, question.user, question.password.encode())
         return question.user if known else None
 
-    def _received(self, messages: list[Received]) -> None:
+    def _received(self, messages: list[PeerMessage]) -> None:
         """Hand each client what has come from it, in as few turns as may be."""
         found: dict[tuple[bytes, str], list[Frames]] = {}
         size = 0

@@ -20,7 +20,7 @@ import msgspec
 import trio
 import zmq
 
-from triomq.transports.zmq.router import Received, Router
+from triomq.transports.zmq.router import PeerMessage, Router
 
 ADDRESS: Final = "inproc://zeromq.zap.01"
 """Where libzmq asks (RFC 27)."""
@@ -28,7 +28,7 @@ ADDRESS: Final = "inproc://zeromq.zap.01"
 _VERSION: Final = b"1.0"
 
 
-class Mechanism(Enum):
+class ZAPMechanism(Enum):
     """How a peer says who it is."""
 
     NULL = "NULL"
@@ -52,7 +52,7 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     domain: str
     address: str
     identity: bytes
-    mechanism: Mechanism
+    mechanism: ZAPMechanism
     user: str = ""
     password: str = ""
     key: bytes = b""
@@ -87,12 +87,12 @@ class Authenticator:
         """Answer nothing more."""
         self._router.close()
 
-    def _received(self, messages: list[Received]) -> None:
+    def _received(self, messages: list[PeerMessage]) -> None:
         assert self._nursery is not None
         for message in messages:
             self._nursery.start_soon(partial(self._answer, message))
 
-    async def _answer(self, message: Received) -> None:
+    async def _answer(self, message: PeerMessage) -> None:
         request, question = read_question(message.frames)
         user = None if question is None else await self._decide(question)
         if self._router.closed:
@@ -108,12 +108,12 @@ def read_question(frames: list[bytes]) -> tuple[bytes, Question | None]:
     except ValueError:  # libzmq never sends this
         return b"", None
     try:
-        mechanism = Mechanism(name.decode())
+        mechanism = ZAPMechanism(name.decode())
         question = Question(domain.decode(), address.decode(), identity, mechanism)
-        if mechanism is Mechanism.PLAIN:
+        if mechanism is ZAPMechanism.PLAIN:
             user, password = credentials
             question = msgspec.structs.replace(question, user=user.decode(), password=password.decode())
-        elif mechanism is Mechanism.CURVE:
+        elif mechanism is ZAPMechanism.CURVE:
             (key,) = credentials
             question = msgspec.structs.replace(question, key=key)
     except ValueError:  # a name that is not UTF-8, a mechanism that we do not know

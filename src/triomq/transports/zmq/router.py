@@ -13,8 +13,8 @@ that tells of one peer's room may be eaten by a send to another. So while there 
 each wake-up and every ``_RETRY`` seconds.
 
 The end of a peer is not announced: silence is the only sign, and EHOSTUNREACH when something is sent to it. A peer that
-reconnects has another identity, unless it chose one itself; then compare ``Received.user``, since any peer may choose
-any identity.
+reconnects has another identity, unless it chose one itself; then compare ``PeerMessage.user``, since any peer may
+choose any identity.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Sent(Enum):
     """It was not taken: there is no such peer, any more."""
 
 
-class Received(NamedTuple):
+class PeerMessage(NamedTuple):
     """A message from a peer, and the identity to answer to.
 
     Args:
@@ -100,7 +100,7 @@ class Router(ZMQSocket):
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
-        received: Callable[[list[Received]], None],
+        received: Callable[[list[PeerMessage]], None],
         *,
         drained: Callable[[bytes], None] = lambda identity: None,
         gone: Callable[[bytes], None] = lambda identity: None,
@@ -174,8 +174,8 @@ class Router(ZMQSocket):
         """Let ``run`` begin its next wait anew: there is something now that has a time."""
         self._pause.deadline = min(self._pause.deadline, trio.current_time() + _RETRY)
 
-    def _receive_all(self) -> list[Received]:
-        messages: list[Received] = []
+    def _receive_all(self) -> list[PeerMessage]:
+        messages: list[PeerMessage] = []
         socket, receive, users, room = self.socket, _Backend.recv, self._users, _BATCH_BYTES
         try:
             while room > 0 and len(messages) < BATCH:
@@ -185,7 +185,7 @@ class Router(ZMQSocket):
                     frame = receive(socket, _NOW, False)
                     frames.append(frame.bytes)
                     room -= len(frame)
-                messages.append(Received(identity, frames, user_of(frame) if users else ""))
+                messages.append(PeerMessage(identity, frames, user_of(frame) if users else ""))
         except zmq.Again:
             pass
         except zmq.ZMQError as error:
