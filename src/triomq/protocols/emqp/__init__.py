@@ -14,7 +14,6 @@ from triomq.protocols.emqp.events import (
     MessageDropped,
     Opened,
     PeerLeaving,
-    PeerRole,
     RefusalReceived,
     Replied,
     Requested,
@@ -40,7 +39,7 @@ from triomq.protocols.emqp.frames import (
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers, make_headers, parse_headers
 from triomq.protocols.emqp.queues import DEFAULT_QUEUE, WeightedQueue
 from triomq.protocols.emqp.settings import EXTENSIONS, Dialect, Settings
-from triomq.protocols.emqp.states import State
+from triomq.protocols.emqp.states import Role, State
 
 __all__ = [
     # Constants
@@ -68,10 +67,10 @@ __all__ = [
     "Opened",
     "PeerEngine",
     "PeerLeaving",
-    "PeerRole",
     "RefusalReceived",
     "Replied",
     "Requested",
+    "Role",
     "ScheduleRemoved",
     "ScheduleSet",
     "Settings",

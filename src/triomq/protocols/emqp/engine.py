@@ -23,7 +23,7 @@ Rules:
 """
 
 from collections.abc import Callable, Container, Sequence
-from typing import Final
+from typing import ClassVar
 
 import msgspec
 
@@ -38,7 +38,6 @@ from triomq.protocols.emqp.events import (
     MessageDropped,
     Opened,
     PeerLeaving,
-    PeerRole,
     RefusalReceived,
     Replied,
     Silent,
@@ -60,13 +59,10 @@ from triomq.protocols.emqp.frames import (
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers
 from triomq.protocols.emqp.outbox import Outbox
 from triomq.protocols.emqp.queues import WeightedQueue
-from triomq.protocols.emqp.reader import MOST_SLOTS, Reading, find_row
+from triomq.protocols.emqp.reader import MOST_SLOTS, Reading, find_row, is_id, shown
 from triomq.protocols.emqp.settings import EXTENSIONS, Dialect, Settings
-from triomq.protocols.emqp.states import BROKER, PEER, STALE, State, StateTable
+from triomq.protocols.emqp.states import BROKER, BROKER_STALE, PEER_STALE, PEERS, Role, Stale, State, StateTable
 from triomq.protocols.emqp.timers import Timers
-
-SHOWN: Final = 40
-"""Bytes of a command or an id that is reported as wrong."""
 
 
 class EMQPEngine:
@@ -88,6 +84,7 @@ class EMQPEngine:
         "is_extended", "outbox", "state",
     )  # fmt: skip
     state: State
+    _stale: ClassVar[Stale]
 
     def __init__(
         self, states: StateTable, new_id: Callable[[], bytes], now: float, unix_time: float, settings: Settings
@@ -134,15 +131,15 @@ class EMQPEngine:
         raise NotImplementedError
 
     def _out_of_place(self, name: str, frames: Sequence[bytes]) -> Event | None:
-        if self.state == "closed" or name in STALE.get(self.state, ()):
+        if self.state == "closed" or name in self._stale.get(self.state, ()):
             return None
         code: Code = "leaving" if self.state == "leaving" else "malformed"
         return self._drop(frames, PeerError(f"{name} has no place in state {self.state}", code))
 
     def _drop(self, frames: Sequence[bytes], error: PeerError) -> MessageDropped:
         """Report a message that is not taken."""
-        name, msgid = (frames[place][:SHOWN] if len(frames) > place else b"" for place in (2, 3))
-        return MessageDropped(name.decode("utf-8", "backslashreplace"), msgid, error.code, error.text)
+        name, msgid = (frames[place] if len(frames) > place else b"" for place in (2, 3))
+        return MessageDropped(shown(name), msgid if is_id(msgid) else b"", error.code, error.text)
 
     def _announced(self, extension: Extension) -> None:
         """Note what the peer knows; it counts if this side knows it too."""
@@ -239,14 +236,14 @@ class EMQPEngine:
         """Say goodbye; replies to jobs that are under way may follow, from both sides. Leaving twice is once."""
         if "sent KBAI" not in self._states[self.state]:
             return
-        for frames in goodbye_frames(self._new_id(), is_extended=self.is_extended, dialect=self._settings.dialect):
-            self.outbox.put(frames)
+        goodbye = goodbye_frames(self._new_id(), is_extended=self.is_extended, dialect=self._settings.dialect)
+        (self.outbox.notices if self.state == "guest" else self.outbox.messages).extend(goodbye)
         self.state = self._states[self.state]["sent KBAI"]
         self._timers.informing = False
 
     def close(self) -> None:
         """End: nothing will be heard or said any more, but for what waits to be sent."""
-        self.state = "closed"
+        self.state = self._states[self.state].get("lost", "closed")
         self.outbox.finished = True
         self._timers.informing = self._timers.running = False
 
@@ -255,6 +252,7 @@ class BrokerEngine(EMQPEngine):
     """A broker's side of the conversation with one peer, whatever that turns out to be."""
 
     __slots__ = ("_informed",)
+    _stale = BROKER_STALE
 
     def __init__(
         self, new_id: Callable[[], bytes], *, now: float, unix_time: float, settings: Settings | None = None
@@ -284,7 +282,7 @@ class BrokerEngine(EMQPEngine):
 
     def _drop(self, frames: Sequence[bytes], error: PeerError) -> MessageDropped:
         dropped = super()._drop(frames, error)
-        if self.state != "closed" and len(frames) > 3 and len(frames[3]) <= SHOWN:
+        if dropped.msgid:
             self.refuse(dropped.msgid, dropped.code, dropped.reason)
         return dropped
 
@@ -376,10 +374,11 @@ class PeerEngine(EMQPEngine):
     """
 
     __slots__ = ("_about", "_inform_id", "_outstanding", "_queues", "role")
+    _stale = PEER_STALE
 
     def __init__(
         self,
-        role: PeerRole,
+        role: Role,
         new_id: Callable[[], bytes],
         *,
         now: float,
@@ -390,7 +389,7 @@ class PeerEngine(EMQPEngine):
         outstanding: Container[bytes] = (),
     ) -> None:
         settings = settings or Settings()
-        super().__init__(PEER, new_id, now, unix_time, settings)
+        super().__init__(PEERS[role], new_id, now, unix_time, settings)
         self.state = "open"
         self.role = role
         self._queues = queues
@@ -422,7 +421,7 @@ class PeerEngine(EMQPEngine):
 
     def _full_name(self, name: str, event: Event | None) -> str:
         if isinstance(event, Acknowledged):
-            return "received ACK of INFORM" if event.request == self._inform_id else "received ACK of a command"
+            return f"{name}-of-INFORM" if event.request == self._inform_id else f"{name}-of-a-command"
         return name
 
     def _heard(self, event: Event | None, before: State) -> Event | None:
@@ -542,8 +541,8 @@ class PeerEngine(EMQPEngine):
         """Answer a request.
 
         Raises:
-            LocalProtocolError: the conversation is not open, or the broker cannot be sent such a message.
+            LocalProtocolError: the broker cannot be sent such a message.
         """
-        self._must_send("REPLY", message)
-        extension = self._extension(extension)
-        self.outbox.put(reply_frames(self._new_id(), request, message, extension, self._settings.dialect))
+        if self._may_send("REPLY", message):
+            extension = self._extension(extension)
+            self.outbox.put(reply_frames(self._new_id(), request, message, extension, self._settings.dialect))

@@ -11,8 +11,8 @@ from triomq.protocols.emqp.codes import Code
 from triomq.protocols.emqp.extension import Extension
 from triomq.protocols.emqp.headers import Headers
 from triomq.protocols.emqp.queues import WeightedQueue
+from triomq.protocols.emqp.states import Role
 
-PeerRole: TypeAlias = Literal["client", "worker", "scheduler"]
 AdminCommand: TypeAlias = Literal["STATUS", "ROUTER_SHOW_WORKERS", "ROUTER_SHOW_SCHEDULERS", "HELLO"]
 
 # What a broker hears
@@ -25,7 +25,7 @@ class Informed(msgspec.Struct, frozen=True):
     """
 
     msgid: bytes
-    role: PeerRole
+    role: Role
     queues: tuple[WeightedQueue, ...]
     extension: Extension
 

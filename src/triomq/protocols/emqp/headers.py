@@ -19,7 +19,8 @@ LONGEST: Final = 4096
 
 _REMEMBERED: Final = 256  # bytes of a frame that is worth remembering
 _FLAGS: Final = {"reply-requested": "reply_requested", "guarantee": "guarantee", "nohaste": "nohaste"}
-_NUMBERS: Final = {"retry-count": "retry_count", "timeout": "timeout", "run_count": "run_count"}
+_NUMBERS: Final = {"retry-count": "retry_count", "timeout": "timeout", "run_count": "run_count", "interval": "interval"}
+_SECONDS: Final = ("timeout", "interval")
 _MISREAD: Final = ("reply-requested", "nohaste", "timeout:", "run_count:")
 _MOST: Final = 1 << 31
 
@@ -35,6 +36,7 @@ class Headers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         timeout: seconds after which a job is ended; 0 is never.
         nohaste: whether a schedule begins with a pause.
         run_count: how often a schedule runs; 0 is without end.
+        interval: seconds between jobs of a SCHEDULE that has no other place for it.
     """
 
     frame: bytes = b""
@@ -44,6 +46,7 @@ class Headers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout: float = 0.0
     nohaste: bool = False
     run_count: int = 0
+    interval: float = 0.0
 
     def replying(self) -> "Headers":
         """Return these with ``reply-requested``: the only sign that a released worker gives that it is done."""
@@ -128,11 +131,11 @@ _remembered = lru_cache(maxsize=1024)(_parse)
 
 
 def _number(name: str, value: str) -> float:
-    """Read the number of a header; only that of a timeout may have a fraction."""
-    pattern = r"[0-9]{1,10}(\.[0-9]{1,9})?" if name == "timeout" else r"[0-9]{1,10}"
+    """Read the number of a header; only seconds may have a fraction."""
+    pattern = r"[0-9]{1,10}(\.[0-9]{1,9})?" if name in _SECONDS else r"[0-9]{1,10}"
     if not re.fullmatch(pattern, value, re.ASCII) or float(value) >= _MOST:
         raise PeerError(f"header {name}:{value[:40]!r} needs a number below {_MOST}")
-    return float(value) if name == "timeout" else int(value)
+    return float(value) if name in _SECONDS else int(value)
 
 
 def _from_json(frame: bytes) -> str:

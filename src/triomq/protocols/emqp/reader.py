@@ -17,7 +17,6 @@ from triomq.protocols.emqp.events import (
     Event,
     Informed,
     PeerLeaving,
-    PeerRole,
     RefusalReceived,
     Replied,
     Requested,
@@ -32,6 +31,7 @@ from triomq.protocols.emqp.extension import NO_EXTENSION, Extension, decode_exte
 from triomq.protocols.emqp.frames import VERSION, is_text
 from triomq.protocols.emqp.headers import parse_headers
 from triomq.protocols.emqp.queues import check_name, parse_queues
+from triomq.protocols.emqp.states import Role
 
 MOST_FRAMES: Final = 32
 """Frames of a message: three times as many as any command has."""
@@ -41,6 +41,9 @@ LONGEST_ID: Final = 255
 
 LONGEST_CRON: Final = 1024
 """Bytes of a cron text: five lists of all their numbers are shorter."""
+
+LONGEST_INTERVAL: Final = 1 << 31
+"""Seconds between two jobs of a schedule: sixty-eight years."""
 
 MOST_SLOTS: Final = 1_000_000
 """Jobs that one READY can ask for: no worker has so many, and the sum of many READYs stays a small number."""
@@ -75,15 +78,15 @@ def find_row(frames: Sequence[bytes]) -> Row:
         raise PeerError(f"a message begins with an empty frame and {VERSION.decode()}, a command and an id")
     row = COMMANDS.get(frames[2])
     if row is None:
-        raise PeerError(f"command {_shown(frames[2])} is unknown")
+        raise PeerError(f"command {shown(frames[2])} is unknown")
     if not row.least <= count <= MOST_FRAMES:
-        raise PeerError(f"{_shown(frames[2])} has {count} frames; it takes {row.least} to {MOST_FRAMES}")
-    if len(frames[3]) > LONGEST_ID or not is_text(frames[3]):
-        raise PeerError(f"an id has at most {LONGEST_ID} bytes, of UTF-8")
+        raise PeerError(f"{shown(frames[2])} has {count} frames; it takes {row.least} to {MOST_FRAMES}")
+    _id(frames[3])
     return row
 
 
-def _shown(frame: bytes) -> str:
+def shown(frame: bytes) -> str:
+    """Return so much of a frame as fits into a log."""
     return frame[:40].decode("utf-8", "backslashreplace")
 
 
@@ -109,18 +112,23 @@ def _message(frame: bytes, reading: Reading) -> bytes:
     return frame
 
 
+def is_id(frame: bytes) -> bool:
+    """Return whether a frame can be the id of a message."""
+    return len(frame) <= LONGEST_ID and is_text(frame)
+
+
 def _id(frame: bytes) -> bytes:
-    if len(frame) > LONGEST_ID or not is_text(frame):
-        raise PeerError(f"the id of another message has at most {LONGEST_ID} bytes, of UTF-8")
+    if not is_id(frame):
+        raise PeerError(f"id {shown(frame)}; it has at most {LONGEST_ID} bytes, of UTF-8")
     return frame
 
 
 def _read_inform(frames: Sequence[bytes], reading: Reading) -> Informed:
     role = frames[5]
     if role not in (b"client", b"worker", b"scheduler"):
-        raise PeerError(f"{_shown(role)} is no role; there are client, worker and scheduler")
+        raise PeerError(f"{shown(role)} is no role; there are client, worker and scheduler")
     queues = parse_queues(frames[4]) if role == b"worker" else ()
-    return Informed(frames[3], cast(PeerRole, role.decode()), queues, _announcement(frames, 6))
+    return Informed(frames[3], cast(Role, role.decode()), queues, _announcement(frames, 6))
 
 
 def _read_ack(frames: Sequence[bytes], reading: Reading) -> Acknowledged:
@@ -133,7 +141,7 @@ def _read_ready(frames: Sequence[bytes], reading: Reading) -> SlotsOffered:
         return SlotsOffered(1)
     digits = frames[4]
     if not digits.isdigit() or len(digits) > 7 or not 0 < int(digits) <= MOST_SLOTS:
-        raise PeerError(f"READY for {_shown(digits)} jobs; it takes 1 to {MOST_SLOTS}")
+        raise PeerError(f"READY for {shown(digits)} jobs; it takes 1 to {MOST_SLOTS}")
     return SlotsOffered(int(digits))
 
 
@@ -168,15 +176,16 @@ def _read_schedule(frames: Sequence[bytes], reading: Reading) -> ScheduleSet:
     if len(frames) == 7:
         message = _message(frames[6], reading)
         interval, cron = read_timing(message)
+        interval = interval or headers.interval
     elif len(frames) == 8:
         raise PeerError("SCHEDULE has 8 frames; it takes 7, or 9 with its interval and its cron text")
     else:
         message, cron = _message(frames[7], reading), _cron(frames[8])
         interval = _interval(frames[6])
-    if interval > 0:
+    if 0 < interval < LONGEST_INTERVAL:
         cron = ""
-    elif not cron:
-        raise PeerError("SCHEDULE has neither an interval above 0 nor a cron text")
+    elif interval > 0 or not cron:
+        raise PeerError(f"SCHEDULE has neither an interval from 0 to {LONGEST_INTERVAL} s nor a cron text")
     return ScheduleSet(frames[3], queue, headers, max(0.0, interval), message, cron, _extension(frames, 9, reading))
 
 
@@ -191,8 +200,8 @@ def _interval(frame: bytes) -> float:
         seconds = float(frame) if len(frame) <= 20 else -2.0
     except ValueError:
         seconds = -2.0
-    if seconds != -1 and not 0 < seconds < 1 << 31:
-        raise PeerError(f"interval {_shown(frame)}; it takes seconds, or -1 where a cron text follows")
+    if seconds != -1 and not 0 < seconds < LONGEST_INTERVAL:
+        raise PeerError(f"interval {shown(frame)}; it takes seconds, or -1 where a cron text follows")
     return seconds
 
 

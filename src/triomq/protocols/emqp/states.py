@@ -2,14 +2,14 @@
 
 Whether a command is in order is decided by this file alone. An event is "received" or "sent" and the command, with the
 role behind INFORM. What is not in the table is not allowed: received, it is dropped and reported; sent, it is our own
-mistake. What is in ``STALE`` is dropped without a word. The documentation draws these tables.
+mistake. What is stale is dropped without a word. The documentation draws these tables.
 
 Nothing but silence and goodbyes ends a conversation: a ROUTER has no connections, and a peer that says nonsense is
 heard again with its next message.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 State: TypeAlias = Literal[
     "guest",  # a broker's: the peer has not said INFORM, and need not: released clients and `emq-cli` never do
@@ -24,70 +24,106 @@ State: TypeAlias = Literal[
 ]
 StateTable: TypeAlias = Mapping[State, Mapping[str, State]]
 
-ASKS: Final = (
-    *("REQUEST", "PUBLISH", "SCHEDULE", "UNSCHEDULE", "DISCONNECT"),
-    *("STATUS", "ROUTER_SHOW_WORKERS", "ROUTER_SHOW_SCHEDULERS", "HELLO"),
-)
-"""What any peer may ask a broker."""
+Role: TypeAlias = Literal["client", "worker", "scheduler"]
 
-_INFORMS: Final[dict[str, State]] = {
-    "received INFORM client": "client",
-    "received INFORM worker": "worker",
-    "received INFORM scheduler": "scheduler",
-}
+_ASKS: Final = "REQUEST PUBLISH SCHEDULE UNSCHEDULE DISCONNECT STATUS ROUTER_SHOW_WORKERS ROUTER_SHOW_SCHEDULERS HELLO"
+"""What any peer may ask a broker, and be answered."""
+
+_ANSWERS: Final = "ACK REPLY ERROR"
 
 
-def _stay(state: State, *events: str) -> dict[str, State]:
+def _stay(state: State, *, received: str = "", sent: str = "") -> dict[str, State]:
+    """Return commands that lead from a state to itself."""
+    events = [f"received {name}" for name in received.split()] + [f"sent {name}" for name in sent.split()]
     return dict.fromkeys(events, state)
 
 
-def _broker(state: State, received: tuple[str, ...], sent: tuple[str, ...]) -> dict[str, State]:
-    """Return the row of a peer that a broker hears."""
-    heard = _stay(state, *(f"received {command}" for command in (*ASKS, *received)))
-    said = _stay(state, *(f"sent {command}" for command in ("ACK", "REPLY", "ERROR", *sent)))
-    return {**_INFORMS, **heard, **said, "sent KBAI": "leaving", "lost": "closed"}
+# The broker's side of the conversation with one peer
 
-
-_PEERS: Final[dict[str, State]] = {"received KBAI": "left"}
+_INFORMS: Final[dict[str, State]] = {f"received INFORM {role}": role for role in get_args(Role)}
+_LEFT: Final[dict[str, State]] = {"received KBAI": "left", "lost": "closed"}
 
 BROKER: Final[StateTable] = {
-    "guest": _broker("guest", (), ()),
-    "client": _broker("client", ("HEARTBEAT", "SUBSCRIBE", "UNSUBSCRIBE"), ("HEARTBEAT", "PUBLISH", "DISCONNECT"))
-    | _PEERS,
-    "worker": _broker("worker", ("HEARTBEAT", "READY", "REPLY"), ("HEARTBEAT", "REQUEST", "DISCONNECT")) | _PEERS,
-    "scheduler": _broker("scheduler", ("HEARTBEAT",), ("HEARTBEAT", "SCHEDULE", "UNSCHEDULE", "DISCONNECT")) | _PEERS,
-    "leaving": _stay("leaving", "received REPLY", "received HEARTBEAT", "sent ACK", "sent REPLY", "sent ERROR")
-    | {"received KBAI": "left", "lost": "closed"},
+    "guest": {
+        **_stay("guest", received=_ASKS, sent=_ANSWERS),
+        **_INFORMS,
+        "sent KBAI": "leaving",
+        "lost": "closed",
+    },
+    "client": {
+        **_stay("client", received=f"{_ASKS} SUBSCRIBE UNSUBSCRIBE HEARTBEAT"),
+        **_stay("client", sent=f"{_ANSWERS} PUBLISH HEARTBEAT DISCONNECT"),
+        **_INFORMS,
+        "sent KBAI": "leaving",
+        **_LEFT,
+    },
+    "worker": {
+        **_stay("worker", received=f"{_ASKS} READY REPLY HEARTBEAT"),
+        **_stay("worker", sent=f"{_ANSWERS} REQUEST HEARTBEAT DISCONNECT"),
+        **_INFORMS,
+        "sent KBAI": "leaving",
+        **_LEFT,
+    },
+    "scheduler": {
+        **_stay("scheduler", received=f"{_ASKS} HEARTBEAT"),
+        **_stay("scheduler", sent=f"{_ANSWERS} SCHEDULE UNSCHEDULE HEARTBEAT DISCONNECT"),
+        **_INFORMS,
+        "sent KBAI": "leaving",
+        **_LEFT,
+    },
+    # "MUST allow any pending messages or jobs to complete"
+    "leaving": {**_stay("leaving", received="REPLY HEARTBEAT", sent=_ANSWERS), **_LEFT},
     # "MUST stop sending any messages to the disconnecting component"
-    "left": _stay("left", "received REPLY", "received HEARTBEAT", "received KBAI") | _INFORMS | {"lost": "closed"},
+    "left": {**_stay("left", received="REPLY HEARTBEAT KBAI"), **_INFORMS, "lost": "closed"},
     "closed": {},
 }
 
-_ANSWERS: Final = ("ACK of a command", "REPLY", "ERROR", "HEARTBEAT")
-_HEARD: Final = (*_ANSWERS, "REQUEST", "PUBLISH", "SCHEDULE", "UNSCHEDULE", "DISCONNECT")
-_SAID: Final = (*ASKS, "HEARTBEAT", "READY", "REPLY", "SUBSCRIBE", "UNSUBSCRIBE")
-_GOODBYES: Final[dict[str, State]] = {"received KBAI": "left", "sent KBAI": "leaving", "lost": "closed"}
+# The side of a peer, of each role
 
-PEER: Final[StateTable] = {
-    # After "unknown" there may be answers to what was asked before, and replies to be given.
-    "informing": _stay("informing", *(f"received {name}" for name in _ANSWERS), "sent INFORM", "sent REPLY")
-    | {"received ACK of INFORM": "open", "unanswered": "open"}
-    | _GOODBYES,
-    "open": _stay("open", *(f"received {name}" for name in _HEARD), *(f"sent {name}" for name in _SAID))
-    | {"received ACK of INFORM": "open", "unknown": "informing"}
-    | _GOODBYES,
-    # A REQUEST may have been on its way when KBAI was said.
-    "leaving": _stay("leaving", *(f"received {name}" for name in _ANSWERS), "received REQUEST", "sent REPLY")
-    | {"received KBAI": "left", "lost": "closed"},
-    "left": _stay("left", *(f"received {name}" for name in _ANSWERS), "received KBAI", "sent REPLY")
-    | {"lost": "closed"},
-    "closed": {},
+
+def _peer(*, received: str, sent: str) -> StateTable:
+    """Return the table of a role that hears and says this, beside what all do."""
+    answers = "ACK-of-a-command REPLY ERROR HEARTBEAT"
+    goodbyes: dict[str, State] = {"sent KBAI": "leaving", **_LEFT}
+    return {
+        # After "unknown" there may be answers to what was asked before, and replies to be given.
+        "informing": {
+            **_stay("informing", received=f"{answers} DISCONNECT", sent="INFORM REPLY"),
+            "received ACK-of-INFORM": "open",
+            "unanswered": "open",
+            **goodbyes,
+        },
+        "open": {
+            **_stay("open", received=f"{answers} DISCONNECT {received}", sent=f"{_ASKS} HEARTBEAT {sent}"),
+            "received ACK-of-INFORM": "open",  # of one that was repeated
+            "unknown": "informing",
+            **goodbyes,
+        },
+        # A REQUEST may have been on its way when KBAI was said.
+        "leaving": {**_stay("leaving", received=f"{answers} {received}", sent="REPLY"), **_LEFT},
+        "left": {**_stay("left", received=f"{answers} KBAI", sent="REPLY"), "lost": "closed"},
+        "closed": {},
+    }
+
+
+PEERS: Final[Mapping[Role, StateTable]] = {
+    "client": _peer(received="PUBLISH", sent="SUBSCRIBE UNSUBSCRIBE"),
+    "worker": _peer(received="REQUEST", sent="READY REPLY"),
+    "scheduler": _peer(received="SCHEDULE UNSCHEDULE", sent=""),
 }
 
-STALE: Final[Mapping[State, frozenset[str]]] = {
+Stale: TypeAlias = Mapping[State, frozenset[str]]
+
+BROKER_STALE: Final[Stale] = {
     # ZeroMQ sends again what a peer had said before the broker was restarted, or had given it up.
     "guest": frozenset(("received HEARTBEAT", "received READY", "received KBAI")),
-    "leaving": frozenset(("received READY", "received DISCONNECT", "received PUBLISH", "received ACK of INFORM")),
-    "left": frozenset(("received READY", "received PUBLISH", "received ACK of INFORM")),
+    "leaving": frozenset(("received READY",)),
+    "left": frozenset(("received READY",)),
 }
-"""What is dropped without a word."""
+"""What a broker drops without a word."""
+
+PEER_STALE: Final[Stale] = {
+    "leaving": frozenset(("received ACK-of-INFORM", "received DISCONNECT")),
+    "left": frozenset(("received ACK-of-INFORM", "received DISCONNECT", "received PUBLISH")),
+}
+"""What a peer drops without a word: what the broker had said before it heard of the goodbye."""
