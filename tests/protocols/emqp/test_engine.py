@@ -232,6 +232,15 @@ def test_client_goes_on_without_extensions_when_inform_is_not_answered() -> None
     assert engine.next_timer() is None  # such a broker sends no heartbeats to clients
 
 
+def test_inform_is_not_repeated_to_a_broker_that_has_said_goodbye() -> None:
+    engine = peer("client")
+    sent(engine)
+    engine.handle_timer(0.0)
+    assert engine.receive(frames(b"KBAI")) == PeerLeaving()
+    assert [engine.handle_timer(now) for now in (1.0, 2.0)] == [None, None]
+    assert engine.state == "left"
+
+
 def test_client_without_capabilities_is_open_at_once() -> None:
     engine = peer("client", RELEASED)
     assert engine.state == "open"
