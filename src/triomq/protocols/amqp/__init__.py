@@ -114,6 +114,7 @@ from triomq.protocols.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
+from triomq.protocols.amqp.outbox import Front
 from triomq.protocols.amqp.restms import (
     INSTANCE_PROPERTY,
     ORIGIN_PROPERTY,
@@ -217,6 +218,7 @@ __all__ = [
     # Contents
     "Framing",
     "FramingTable",
+    "Front",
     "GetOk",
     "HeartbeatLost",
     "Login",
