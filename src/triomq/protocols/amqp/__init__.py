@@ -37,12 +37,14 @@ from triomq.protocols.amqp.events import (
     HeartbeatLost,
     LoginRequested,
     OpenRequested,
+    PublishMix,
     PublishRun,
     Received,
     Returned,
     ServerStarted,
 )
 from triomq.protocols.amqp.frames import PROTOCOL_HEADER
+from triomq.protocols.amqp.kinds import PublishKind
 from triomq.protocols.amqp.methods import (
     METHODS,
     AccessRequest,
@@ -127,6 +129,7 @@ from triomq.protocols.amqp.restms import (
     RestMSPipeDelete,
 )
 from triomq.protocols.amqp.settings import Login, Settings, plain
+from triomq.protocols.amqp.shapes import Shape
 
 __all__ = [
     "AMQP_METHODS",
@@ -226,6 +229,8 @@ __all__ = [
     "Method",
     "MethodTable",
     "OpenRequested",
+    "PublishKind",
+    "PublishMix",
     "PublishRun",
     "QueueBind",
     "QueueBindOk",
@@ -248,6 +253,7 @@ __all__ = [
     "Row",
     "ServerStarted",
     "Settings",
+    "Shape",
     "TxCommit",
     "TxCommitOk",
     "TxRollback",
