@@ -38,11 +38,12 @@ def messages(
     *,
     keys: int = 1,
     sizes: int = 1,
+    digits: int = 5,
     properties: Sequence[bytes] = (NO_PROPERTIES,),
 ) -> bytes:
     """Let the client send ``count`` messages."""
     for number in range(count):
-        key, body = f"routing.key.{number % keys:05}", bytes(size + number % sizes)
+        key, body = f"routing.key.{number % keys:0{digits}}", bytes(size + number % sizes)
         client.send_message("exchange", key, properties[number % len(properties)], body)
     return joined(client)
 
@@ -63,6 +64,13 @@ def main() -> None:
     measure("read, 100 B, unique id", reading(server, messages(client, 5000, 100, properties=unique), 5000))
     measure("read, 100 B, 50 keys in turns", reading(server, messages(client, 5000, 100, keys=50), 5000))
     measure("read, 100 B, each key once", reading(server, messages(client, 5000, 100, keys=5000), 5000))
+    measure(
+        "read, 100 B, 50 keys, 1 and 2 digits", reading(server, messages(client, 5000, 100, keys=50, digits=1), 5000)
+    )
+    measure("read, 100 to 150 B, 50 keys", reading(server, messages(client, 5000, 100, keys=50, sizes=51), 5000))
+    measure(
+        "read, 100 to 150 B, unique id", reading(server, messages(client, 5000, 100, sizes=51, properties=unique), 5000)
+    )
     measure("read, 100 to 150 B", reading(server, messages(client, 5000, 100, sizes=50), 5000))
     measure("read, 64 KiB", reading(server, messages(client, 50, 65536), 50))
     measure("read, 100 B, one per chunk", reading(server, messages(client, 1, 100), 1))
@@ -99,7 +107,7 @@ def main() -> None:
     measure("send, 100 B, one by one", send)
 
     for name, value in rows:
-        print(f"{name:32} {value:10.3f} µs")
+        print(f"{name:38} {value:10.3f} µs")
 
 
 if __name__ == "__main__":

@@ -521,7 +521,7 @@ class DirectConsuming(Consuming):
         with self._scope:
             async for event in direct_events_of(self._engine, self._stream):
                 if isinstance(event, MessageRun):
-                    self.got += [event.envelope.body(content) for content in event.contents]
+                    self.got += [envelope.body(content) for envelope, content in event.messages()]
                 elif isinstance(event, DirectEnd):
                     self.ended = True
 

@@ -19,7 +19,7 @@ from triomq.core.dispatch.feed import Feed, Window
 from triomq.core.dispatch.subscription import Subscription
 from triomq.core.ledger import Ledger, Numbered, Settler, postpone, settle
 from triomq.core.memory import MemoryAlarm, Process, anonymous_memory, knows_process_memory, process_memory
-from triomq.core.message import CORE_CODEC, Head, QueueMessage, body_of, properties_of
+from triomq.core.message import CORE_CODEC, Head, QueueMessage, Stretch, Traits, body_of, properties_of, traits_of
 from triomq.core.persistence.persistence import QUEUE_MEMORY, Persistence
 from triomq.core.persistence.recorded_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.persistence.records import decode_key, encode_key, encode_options
@@ -219,10 +219,12 @@ __all__ = [
     "SinkKind",
     "SinkOptions",
     "SinkState",
+    "Stretch",
     "Subscription",
     "Target",
     "TooManyKeys",
     "TooManyLeases",
+    "Traits",
     "Transaction",
     "Unbind",
     "UnknownDelivery",
@@ -253,4 +255,5 @@ __all__ = [
     "require_decodable",
     "settle",
     "take_now",
+    "traits_of",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import trio
 
 from triomq.actors import Message, Ref, Request
-from triomq.core.message import Head
+from triomq.core.message import Head, Stretch
 from triomq.core.publishing.confirms import Receipt
 from triomq.errors import ActorError
 
@@ -14,12 +14,13 @@ class Publish(Message, frozen=True):
     """To a queue: store the messages of a run.
 
     Args:
-        head: What they share.
+        head: The first one's; it has the traits of all, and is the head of all if ``heads`` is None.
         contents: Their bytes.
         size: Total of the bytes.
         receipt: Where to report that they are placed; None without a confirm.
         position: Where in the receipt's run these messages begin.
         delay: Seconds until they become ready.
+        heads: The head of each, all with the same traits; None if they have the same head.
     """
 
     head: Head
@@ -28,12 +29,21 @@ class Publish(Message, frozen=True):
     receipt: Receipt | None = None
     position: int = 0
     delay: float = 0.0
+    heads: Sequence[Head] | None = None
+
+    def part(self, start: int, stop: int) -> Stretch:
+        """Return some of the messages, at least one: from a position up to another."""
+        if self.heads is None:
+            return Stretch(self.head, self.contents[start:stop])
+        return Stretch(self.heads[start], self.contents[start:stop], self.heads[start:stop])
 
     def split(self) -> Sequence["Publish"]:
         """Return each message alone, so that the one that crashes a queue takes no other with it."""
         return [
-            Publish(self.head, [content], len(content), self.receipt, self.position + offset, self.delay)
-            for offset, content in enumerate(self.contents)
+            Publish(
+                message.head, [message.content], len(message.content), self.receipt, self.position + offset, self.delay
+            )
+            for offset, message in enumerate(Stretch(self.head, self.contents, self.heads).messages())
         ]
 
     def abandoned(self, error: BaseException) -> None:

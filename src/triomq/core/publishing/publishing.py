@@ -42,7 +42,7 @@ import trio
 from triomq.actors import Ref
 from triomq.core.access import Permissions
 from triomq.core.memory import MESSAGE_OVERHEAD
-from triomq.core.message import QueueMessage
+from triomq.core.message import QueueMessage, Stretch
 from triomq.core.persistence.persistence import MOST_UNWRITTEN
 from triomq.core.publishing.fanout import AT_ONCE, FanOut
 from triomq.core.publishing.publish import Offer, Publish, take_now
@@ -189,7 +189,7 @@ class Publisher:
         queues = route.queues
         receipt = None if confirms is None else confirms.expect(len(contents), len(queues))
         if directory.message_observers is not None:
-            directory.message_observers.published(head, contents, queues)
+            directory.message_observers.published(Stretch(head, contents), queues)
         if queues:
             pushes = len(contents) * len(queues)
             turn.spent += pushes
@@ -251,8 +251,8 @@ class Publisher:
         self.count(len(contents) * len(queues), size)
         missed = [content for content in contents if not self._offer(head, content, queues)]
         if self._directory.message_observers is not None:
-            self._directory.message_observers.published(head, contents, queues)
-        if receipt is not None and queues and head.persistent and self._persistence is not None:
+            self._directory.message_observers.published(Stretch(head, contents), queues)
+        if receipt is not None and queues and head.traits.persistent and self._persistence is not None:
             receipt.number = self._persistence.journal.last_batch  # consumers may have got what is recorded
         return missed
 
@@ -367,7 +367,7 @@ class Publisher:
             return
         if self._memory.on:
             raise PublishingPaused(Pressure.MEMORY, queues)
-        if head.persistent and self._directory.fault_of(queues) is not None:
+        if head.traits.persistent and self._directory.fault_of(queues) is not None:
             raise PublishingPaused(Pressure.DISK, queues)
         if self._fanout is not None or (self._persistence is not None and self._persistence.behind):
             raise PublishingPaused(Pressure.BEHIND, queues)

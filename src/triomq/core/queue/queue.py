@@ -32,7 +32,7 @@ from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Ou
 from triomq.core.dispatch.dispatch import Dispatch, ReadyMessages
 from triomq.core.dispatch.feed import UNLIMITED, Feed, Wake, Window
 from triomq.core.dispatch.strategies import suitable_dispatch
-from triomq.core.message import Head
+from triomq.core.message import Head, Stretch
 from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.publishing.confirms import Receipt
 from triomq.core.publishing.credit import LITTLE, look_at_credit
@@ -140,12 +140,12 @@ class Queue(InPlaceActor):
         elif self._checks:
             placed = self._push_fitting(message) if self._rejects else self._push_below_ceiling(message)
         else:
-            self._push(message.head, message.contents, message.size)
+            self._push(message.head, message.contents, message.size, message.heads)
         state.published += placed
         if placed < count:
             state.dropped += count - placed
             if state.options.overflow is Overflow.REJECT_PUBLISH_DLX:
-                state.dead_lettered += dead_letter(state, message.head, message.contents[placed:], Reason.MAX_LENGTH)
+                state.dead_lettered += dead_letter(state, message.part(placed, count), Reason.MAX_LENGTH)
         if message.receipt is not None:
             self._report(message.receipt, message, placed)
 
@@ -155,50 +155,49 @@ class Queue(InPlaceActor):
         if refused:
             receipt.refused(message.position + placed, refused)
         if placed:
-            if self._journal is not None and message.head.persistent:
+            if self._journal is not None and message.head.traits.persistent:
                 receipt.number = self._journal.open_batch
             receipt.placed(placed)
 
-    def _push(self, head: Head, contents: Sequence[bytes], size: int) -> None:
+    def _push(self, head: Head, contents: Sequence[bytes], size: int, heads: Sequence[Head] | None = None) -> None:
         """Store messages behind those that are there."""
-        if not self._sorts and not head.has_expiration:
-            self._backlog.push(head, contents, size)
+        if not self._sorts and not head.traits.has_expiration:
+            self._backlog.push(head, contents, size, inf, 0, heads)
             return
         state = self._state
         now = state.directory.clock.now()
-        for part in sort_out(head, contents, size, state.options, state.directory.codecs, now):
-            self._backlog.push(head, part.contents, part.size, part.deadline, part.level)
+        for part in sort_out(Stretch(head, contents, heads), size, state.options, state.directory.codecs, now):
+            self._backlog.push(part.head, part.contents, part.size, part.deadline, part.level, part.heads)
             if part.deadline < inf:
                 self._time.expect_expiry(now)
 
     def _push_fitting(self, run: Publish) -> int:
         """Store as much as fits, dispatching in between to make room; return how many messages were stored."""
-        contents, placed = run.contents, 0
-        while placed < len(contents):
+        placed, count = 0, len(run.contents)
+        while placed < count:
             self._deliver()
-            fitting = count_fitting(self._state, run.head, contents[placed:])
+            fitting = count_fitting(self._state, run.part(placed, count))
             if not fitting:
                 break
-            part = contents[placed : placed + fitting]
-            self._push(run.head, part, sum(map(len, part)))
+            self._push_part(run.part(placed, placed + fitting))
             placed += fitting
         return placed
+
+    def _push_part(self, part: Stretch) -> None:
+        self._push(part.head, part.contents, sum(map(len, part.contents)), part.heads)
 
     def _push_below_ceiling(self, run: Publish) -> int:
         """Store a run, or as much of it as there is room for when messages have given way that may."""
         # What is in the queue is looked at only when as much has come as there was room for then.
         self._slack -= bytes_of(run)
         if self._slack >= 0:
-            self._push(run.head, run.contents, run.size)
+            self._push(run.head, run.contents, run.size, run.heads)
             return len(run.contents)
         self._deliver()
         count = make_room(self._state, self._ceiling, run)
         self._slack = max(0, self._ceiling - bytes_ready(self._state) - bytes_of(run))
-        if count == len(run.contents):
-            self._push(run.head, run.contents, run.size)
-        else:
-            part = run.contents[:count]
-            self._push(run.head, part, sum(map(len, part)))
+        if count:
+            self._push_part(run.part(0, count))
         return count
 
     def offer(self, message: Offer) -> bool:

@@ -186,7 +186,7 @@ class QueueState:
 
     def persists(self, head: Head) -> bool:
         """Whether messages with this head are there again after a restart."""
-        return self.durable and head.persistent and self.directory.persistence is not None
+        return self.durable and head.traits.persistent and self.directory.persistence is not None
 
     def set_ceiling(self, ceiling: int) -> None:
         """Set the bytes above which expendable messages give way, unless the options set a limit of their own."""

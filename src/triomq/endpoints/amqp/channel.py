@@ -4,7 +4,7 @@ A channel is not an actor: it has no time of its own and lives inside its connec
 ``ChannelPublisher``'s business, what is out with its client stands in a ``Ledger``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,6 +20,7 @@ from triomq.core import (
     Permissions,
     QueueMessage,
     QueueState,
+    Stretch,
     Window,
     settle,
 )
@@ -192,6 +193,7 @@ class ServerChannel:
         first: int,
         head: Head,
         contents: Sequence[bytes],
+        heads: Sequence[Head] | None,
         *,
         redelivered: bool,
         counts: Sequence[int] | None = None,
@@ -201,28 +203,41 @@ class ServerChannel:
         Raises:
             LocalProtocolError: They do not fit into the frames of this client.
         """
-        engine, exchange, key = self.connection.engine, head.exchange, head.routing_key
-        if head.codec == AMQP_CODEC and counts is None:
+        if head.traits.codec != AMQP_CODEC or counts is not None:
+            messages = Stretch(head, contents, heads).messages()
+            self._translate(consumer, first, messages, redelivered=redelivered, counts=counts)
+        elif heads is None:
             if head is not self._head:
                 self._head, self._framing = head, framing_of(head)
+            engine, framing = self.connection.engine, self._framing
             engine.send_deliveries(
-                self.number, consumer.tag, first, redelivered, exchange, key, self._framing, contents
+                self.number, consumer.tag, first, redelivered, head.exchange, head.routing_key, framing, contents
             )
-            return
-        for tag, (framing, content) in enumerate(self._translate(head, contents, counts), first):
-            engine.send_deliveries(self.number, consumer.tag, tag, redelivered, exchange, key, framing, [content])
+        else:
+            for part in Stretch(head, contents, heads).alike():
+                self.deliver(consumer, first, *part, redelivered=redelivered)
+                first += len(part.contents)
 
     def _translate(
-        self, head: Head, contents: Sequence[bytes], counts: Sequence[int] | None
-    ) -> Iterator[tuple[Framing, bytes]]:
-        """Convert what came over another wire, or from this process, with how often it came back."""
-        for number, content in enumerate(contents):
-            properties, body = self.connection.to_wire(QueueMessage(head, content))
+        self,
+        consumer: Consumer,
+        first: int,
+        messages: Iterable[QueueMessage],
+        *,
+        redelivered: bool,
+        counts: Sequence[int] | None,
+    ) -> None:
+        """Encode what came over another wire, or from this process, or is sent with how often it came back."""
+        for number, message in enumerate(messages):
+            properties, body = self.connection.to_wire(message)
             if counts is not None:
                 properties = _with_count(properties, counts[number])
             start = len(properties)
-            flags = int.from_bytes(properties[:2], "big")
-            yield Framing(0, 0, start, start, 0, flags), properties + body
+            framing = Framing(0, 0, start, start, 0, int.from_bytes(properties[:2], "big"))
+            exchange, key = message.head.exchange, message.head.routing_key
+            self.connection.engine.send_deliveries(
+                self.number, consumer.tag, first + number, redelivered, exchange, key, framing, [properties + body]
+            )
 
     def get_ok(self, batch: Batch, *, no_ack: bool, remaining: int) -> None:
         """ReplyCode basic.get with the one message of a batch."""
@@ -265,7 +280,7 @@ class ServerChannel:
 
     def _put_again(self, numbered: Numbered, tags: Sequence[int]) -> None:
         """Add deliveries that go out once more."""
-        size = sum(map(len, numbered.contents))
+        size = sum(map(len, numbered.stretch().contents))
         writer = self.connection.writer
         writer.window.take(len(tags), size)
         writer.outgoing.append(Again(self, numbered, tags, size))
@@ -282,7 +297,7 @@ class ServerChannel:
             self._recovers = True
         else:
             again = self.unsettled.renumber(numbered, tags)
-            self.deliver(consumer, again.first, again.batch.head, again.contents, redelivered=True)
+            self.deliver(consumer, again.first, *again.stretch(), redelivered=True)
 
     # Ending
 
@@ -341,7 +356,9 @@ def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -
     contents: list[bytes] = parcel.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
     counts = _delivery_counts(parcel, connection.directory) if parcel.redelivered else None
     try:
-        channel.deliver(consumer, first, parcel.head, contents, redelivered=parcel.redelivered, counts=counts)
+        channel.deliver(
+            consumer, first, parcel.head, contents, parcel.heads, redelivered=parcel.redelivered, counts=counts
+        )
     except LocalProtocolError as error:
         # Properties that do not fit into a frame of this client: its own limit, so its own trouble.
         connection.refuse(channel, ReplyCode(506, str(error)), 60, 60)

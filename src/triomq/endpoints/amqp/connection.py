@@ -285,7 +285,7 @@ class AMQPServerConnection(StreamClient):
 
     def to_wire(self, message: QueueMessage) -> tuple[bytes, bytes]:
         """Return a message's properties, as AMQP writes them, and its body."""
-        if message.head.codec == AMQP_CODEC:
+        if message.head.traits.codec == AMQP_CODEC:
             return message.properties, message.body
         return to_amqp(self.context.codecs.decode(message)), message.body
 

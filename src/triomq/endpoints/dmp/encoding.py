@@ -6,7 +6,7 @@ What is encoded is accepted: there are no acknowledgements (6/DMP, receiving mes
 import logging
 from collections.abc import Callable
 
-from triomq.core import Batch, Codecs, Outcome, Subscription, settle
+from triomq.core import Batch, Codecs, Outcome, Stretch, Subscription, settle
 from triomq.endpoints.content import AMQP_CODEC, to_amqp
 from triomq.endpoints.dmp.sink import WHOLE
 from triomq.errors import LocalProtocolError
@@ -39,20 +39,24 @@ class FeedEncoder:
             settle(batch, Outcome.RETURN)
             return
         self.taken += batch.size
-        try:
-            self._encode(batch)
-        except LocalProtocolError:
-            self._encode_singly(batch)
-        else:
-            settle(batch, Outcome.ACCEPT)
+        rejected: list[int] = []
+        position = 0
+        for part in batch.stretch().alike():  # nothing is settled before it is encoded
+            try:
+                self._encode(part)
+            except LocalProtocolError:
+                rejected += [position + number for number in self._encode_singly(part)]
+            position += len(part.contents)
+        if rejected:
+            settle(batch, Outcome.REJECT, rejected)
+        settle(batch, Outcome.ACCEPT)
 
-    def _encode(self, batch: Batch) -> None:
-        """Encode a batch; nothing of it if any of its messages cannot be encoded."""
-        engine, head = self._engine, batch.head
-        contents: list[bytes] = batch.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
+    def _encode(self, part: Stretch) -> None:
+        """Encode messages that share a head; nothing of it if any of them cannot be encoded."""
+        engine, head = self._engine, part.head
         if head.frame == WHOLE:
-            engine.send_whole(contents, batch.size)
-        elif head.codec == AMQP_CODEC:
+            engine.send_whole(part.contents, sum(map(len, part.contents)))
+        elif head.traits.codec == AMQP_CODEC:
             engine.send_framed(
                 head.exchange,
                 head.routing_key,
@@ -60,33 +64,33 @@ class FeedEncoder:
                 head.properties_stop,
                 head.body_start,
                 head.body_trailer,
-                contents,
+                part.contents,
             )
         else:
-            self._translate(batch)
+            self._translate(part)
 
-    def _translate(self, batch: Batch) -> None:
+    def _translate(self, part: Stretch) -> None:
         """Convert what came over another wire, or from this process."""
-        head, contents = batch.head, []
-        for position in range(len(batch.contents)):
-            message = batch.message(position)
+        head, contents = part.head, []
+        for message in part.messages():
             properties = to_amqp(self._codecs.decode(message))
             contents.append((len(properties), properties + message.body))
         for start, content in contents:
             self._engine.send_framed(head.exchange, head.routing_key, 0, start, start, 0, [content])
 
-    def _encode_singly(self, batch: Batch) -> None:
-        """Encode what can be encoded of a batch; what cannot becomes a dead letter: a body too large for 24 bits."""
-        for position, content in enumerate(batch.contents):
-            assert content is not None
-            alone = Batch(batch.head, [content], [batch.ids[position]], batch.redelivered, len(content), 1)
+    def _encode_singly(self, part: Stretch) -> list[int]:
+        """Encode what can be encoded, and return the places of what cannot and becomes dead letters.
+
+        A body may be too large for 24 bits.
+        """
+        rejected = []
+        for number, content in enumerate(part.contents):
             try:
-                self._encode(alone)
+                self._encode(Stretch(part.head, [content]))
             except LocalProtocolError as error:
                 self._note(logging.WARNING, "message dropped", reason=str(error))
-                settle(batch, Outcome.REJECT, [position])
-            else:
-                settle(batch, Outcome.ACCEPT, [position])
+                rejected.append(number)
+        return rejected
 
 
 def _is_open(batch: Batch) -> bool:

@@ -37,12 +37,14 @@ from triomq.protocols.amqp.events import (
     HeartbeatLost,
     LoginRequested,
     OpenRequested,
+    PublishMix,
     PublishRun,
     Received,
     Returned,
     ServerStarted,
 )
 from triomq.protocols.amqp.frames import PROTOCOL_HEADER
+from triomq.protocols.amqp.kinds import PublishKind
 from triomq.protocols.amqp.methods import (
     METHODS,
     AccessRequest,
@@ -126,6 +128,7 @@ from triomq.protocols.amqp.restms import (
     RestMSPipeDelete,
 )
 from triomq.protocols.amqp.settings import Login, Settings, plain
+from triomq.protocols.amqp.shapes import Shape
 
 __all__ = [
     "AMQP_METHODS",
@@ -224,6 +227,8 @@ __all__ = [
     "Method",
     "MethodTable",
     "OpenRequested",
+    "PublishKind",
+    "PublishMix",
     "PublishRun",
     "QueueBind",
     "QueueBindOk",
@@ -246,6 +251,7 @@ __all__ = [
     "Row",
     "ServerStarted",
     "Settings",
+    "Shape",
     "TxCommit",
     "TxCommitOk",
     "TxRollback",

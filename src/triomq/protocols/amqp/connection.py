@@ -28,6 +28,7 @@ from triomq.protocols.amqp.core import Core
 from triomq.protocols.amqp.events import EndOfStream, Event, HeartbeatLost
 from triomq.protocols.amqp.frames import HEARTBEAT_FRAME
 from triomq.protocols.amqp.handshake import HANDSHAKE, ClientHandshake, ServerHandshake
+from triomq.protocols.amqp.kinds import MethodCache
 from triomq.protocols.amqp.methods import (
     BasicDeliver,
     BasicGetOk,
@@ -38,7 +39,7 @@ from triomq.protocols.amqp.methods import (
     Row,
 )
 from triomq.protocols.amqp.reader import FrameReader
-from triomq.protocols.amqp.runs import MethodCache, RunReader
+from triomq.protocols.amqp.runs import RunReader
 from triomq.protocols.amqp.settings import Login, Settings
 from triomq.protocols.amqp.states import ConnectionState, Role
 

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 
 from triomq.errors import LocalProtocolError
 from triomq.protocols.dmp.codes import CODE_NAMES, PeerError, response
+from triomq.protocols.dmp.envelope import IMMEDIATE, MANDATORY
 from triomq.protocols.dmp.events import (
     EndOfStream,
     Event,
@@ -33,7 +34,7 @@ from triomq.protocols.dmp.events import (
     RefusalReceived,
     Silent,
 )
-from triomq.protocols.dmp.messages import IMMEDIATE, MANDATORY, NULL, MessageReader
+from triomq.protocols.dmp.messages import NULL, MessageReader
 from triomq.protocols.dmp.outbox import Outbox
 from triomq.protocols.dmp.settings import Settings
 from triomq.protocols.dmp.states import CLIENT, SERVER, Role, State, Target
@@ -238,7 +239,10 @@ class DMPEngine:
             fault = error
         if reader.runs:
             runs, reader.runs = reader.runs, []
-            self._events += [MessageRun(envelope, contents, sum(map(len, contents))) for envelope, contents in runs]
+            self._events += [
+                MessageRun(envelope, contents, sum(map(len, contents)), envelopes)
+                for envelope, contents, envelopes in runs
+            ]
         if fault is not None:
             self._fail(fault)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from triomq.errors import LocalProtocolError
-from triomq.protocols.dmp.messages import front_of
+from triomq.protocols.dmp.envelope import front_of
 from triomq.protocols.dmp.settings import LARGEST_MESSAGE
 
 # Fronts of so many kinds of message are remembered; each takes less than a KiB, or is not remembered.
