@@ -125,6 +125,8 @@ class Publishing(Party):
     """Whether it hears of each message what became of it."""
     persists: ClassVar[bool] = True
     """Whether its messages can be durable, and go into any sink."""
+    names_sinks: ClassVar[bool] = True
+    """Whether it says which sink a message goes into."""
     cushion = 0.01  # for the store's thread or process
 
     def __init__(self, broker: Broker, nursery: trio.Nursery, user: str = "guest") -> None:
