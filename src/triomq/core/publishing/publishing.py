@@ -52,7 +52,7 @@ from triomq.core.publishing.routed import CachedRoute, RoutedHead, RoutedRun
 from triomq.core.refusals import Forbidden
 
 if TYPE_CHECKING:
-    from triomq.actors import Turn
+    from triomq.actors import Source, Turn
     from triomq.core.message import Head
     from triomq.core.properties import HeaderValue, Properties
     from triomq.core.publishing.confirms import Receipt
@@ -104,12 +104,14 @@ class Publisher:
         turn: The one in which its publishes happen.
     """
 
-    __slots__ = ("_access", "_directory", "_fanout", "_memory", "_persistence", "_turn")
+    __slots__ = ("_access", "_directory", "_fanout", "_memory", "_persistence", "_turn", "source")
 
     def __init__(self, directory: Directory, access: Permissions, turn: Turn) -> None:
         self._directory = directory
         self._access = access
         self._turn = turn
+        self.source: Source | None = None
+        """The client, if it can be held back for a while when it runs ahead of consumers (see ``credit``)."""
         self._fanout: FanOut | None = None  # what very many queues have not been told yet
         self._memory = directory.memory
         self._persistence = directory.persistence
@@ -304,6 +306,7 @@ class Publisher:
 
     def _look(self) -> None:
         """Check what publishers may have to wait for: before a turn's first publish, and at no other time."""
+        self._turn.source = self.source
         if self._fanout is not None:
             self._directory.changed()  # no route stands, so the guards see it
         memory = self._memory

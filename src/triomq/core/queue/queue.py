@@ -35,6 +35,7 @@ from triomq.core.dispatch.strategies import suitable_dispatch
 from triomq.core.message import Head, Stretch
 from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.publishing.confirms import Receipt
+from triomq.core.publishing.credit import LITTLE, look_at_credit
 from triomq.core.publishing.publish import Fits, Offer, Publish
 from triomq.core.queue.browse import Browse, Discard, Purge
 from triomq.core.queue.deadletter import Reason, dead_letter
@@ -380,6 +381,8 @@ class Queue(InPlaceActor):
     def due(self, message: Due) -> None:
         """Ask the domain to delete the queue if it is unused; ``after_batch`` looks at the messages."""
         self._time.needs_clock = True
+        if self._state.allowance is not None:
+            self._state.allowance.due()
         if is_unused(self._state, self._state.directory.clock.now()):
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueExpired(self._state.name))
@@ -397,9 +400,12 @@ class Queue(InPlaceActor):
     def after_batch(self) -> None:
         """Dispatch once per turn."""
         self._deliver()
-        state = self._state
-        if self._backlog.paged:
+        state, backlog = self._state, self._backlog
+        if backlog.paged:
             self._paging.look_for_more(self._deliver)
+            look_at_credit(state)
+        elif state.allowance is not None or backlog.resident_bytes > LITTLE:
+            look_at_credit(state)
         if state.room_wanted and not is_full(state):
             state.notify_room()
         if state.directory.idle_wanted:

@@ -248,6 +248,11 @@ class AMQPServerConnection(StreamClient):
         """How many consumers they have."""
         return sum(len(channel.consumers) for channel in self.open_channels.values())
 
+    @property
+    def only_publishes(self) -> bool:
+        """Whether no channel has a consumer, or something unsettled."""
+        return not self.blocked.can_make_room
+
     # Time
 
     @property
