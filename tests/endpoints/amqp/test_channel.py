@@ -212,7 +212,7 @@ async def test_properties_that_do_not_fit_a_consumers_frames_cost_it_its_connect
     client: Client, connect: Connect
 ) -> None:
     await client.declare("q")
-    client.publish(1, "", "q", b"1")
+    await client.send(1, "", "q", b"1")
     headers = encode_properties(BasicProperties(headers={"a": "x" * 5000}))
     await client.send(1, "", "q", b"2", properties=headers)
     narrow = await connect(frame_max=4096)
