@@ -5,8 +5,12 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import repeat
+
+import msgspec
 
 from engines import best, reading
+from triomq.core import Head
 from triomq.protocols import NO_PROPERTIES, BasicProperties, encode_properties
 from triomq.protocols.dmp import PROTOCOL_HEADER, DMPEngine, MessageRun, Target
 
@@ -87,15 +91,21 @@ def main() -> None:
 
     measure("send, 100 B, as it came", forward)
     shape = run.envelope
+    form = Head("exchange", "key", shape.properties_start, shape.properties_stop, shape.body_start)
+    forms = [Head("exchange", f"key.{number:03}", *msgspec.structs.astuple(form)[2:]) for number in range(500)]
+
+    def frame_each() -> int:
+        feed.send_framed(forms, run.contents)
+        feed.data_to_send()
+        return len(run.contents)
 
     def frame() -> int:
-        feed.send_framed(
-            "exchange", "key", shape.properties_start, shape.properties_stop, shape.body_start, 0, run.contents
-        )
+        feed.send_framed(repeat(form), run.contents)
         feed.data_to_send()
         return len(run.contents)
 
     measure("send, 100 B, from another form", frame)
+    measure("send, 100 B, from another form, keys", frame_each)
     body = bytes(100)
 
     def send() -> int:
@@ -105,6 +115,14 @@ def main() -> None:
         return 500
 
     measure("send, 100 B, one by one", send)
+
+    def send_each() -> int:
+        for properties in unique[:500]:
+            client.send_message("exchange", "key", properties, body)
+        client.data_to_send()
+        return 500
+
+    measure("send, 100 B, one by one, unique id", send_each)
 
     for name, value in rows:
         print(f"{name:38} {value:10.3f} µs")

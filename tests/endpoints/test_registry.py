@@ -11,8 +11,8 @@ from foreign_endpoint import install
 from triomq import AMQP, Config, load_config
 from triomq.app import open_broker
 from triomq.app.tree import Tree
-from triomq.core import Head, Properties, QueueMessage
-from triomq.endpoints import EndpointTypes
+from triomq.core import Head, Properties, QueueMessage, traits_of
+from triomq.endpoints import EMQP, EndpointTypes
 from triomq.errors import ConfigError
 from triomq.store.hosting import StoreSettings
 
@@ -38,10 +38,10 @@ def trouble(tmp_path: Path, text: str, **variables: str) -> str:
 
 
 def test_endpoint_types_are_the_built_in_ones_and_those_of_installed_packages(folder: Path) -> None:
-    assert dict(EndpointTypes()) == {"amqp": AMQP}
+    assert dict(EndpointTypes()) == {"amqp": AMQP, "emqp": EMQP}
     install(folder)
     types = EndpointTypes()
-    assert (list(types), len(types), "lines" in types, "nails" in types) == (["amqp", "lines"], 2, True, False)
+    assert (list(types), len(types), "lines" in types, "nails" in types) == (["amqp", "emqp", "lines"], 3, True, False)
     assert "triomq_lines" not in sys.modules  # a list imports nothing
     assert types["lines"].protocol == "lines of text"
     with pytest.raises(KeyError):
@@ -50,11 +50,11 @@ def test_endpoint_types_are_the_built_in_ones_and_those_of_installed_packages(fo
 
 def test_endpoint_of_an_unknown_type_is_refused_with_the_known_ones(folder: Path, tmp_path: Path) -> None:
     text = '[[endpoints]]\ntype = "liens"'
-    assert trouble(tmp_path, text) == f"endpoints[0].type: found 'liens', allowed are 'amqp'; {OTHERS}"
+    assert trouble(tmp_path, text) == f"endpoints[0].type: found 'liens', allowed are 'amqp', 'emqp'; {OTHERS}"
     install(folder)
-    assert trouble(tmp_path, text) == f"endpoints[0].type: found 'liens', allowed are 'amqp', 'lines'; {OTHERS}"
+    assert trouble(tmp_path, text) == f"endpoints[0].type: found 'liens', allowed are 'amqp', 'emqp', 'lines'; {OTHERS}"
     assert trouble(tmp_path, "[[endpoints]]\nport = 1") == (
-        f"endpoints[0] has no 'type', which says what it is; allowed are 'amqp', 'lines'; {OTHERS}"
+        f"endpoints[0] has no 'type', which says what it is; allowed are 'amqp', 'emqp', 'lines'; {OTHERS}"
     )
 
 
@@ -113,7 +113,7 @@ def test_foreign_endpoint_that_cannot_be_loaded_names_which_package_brings_it(
 
 async def test_foreign_endpoint_brings_its_codecs_and_its_standard_sinks(folder: Path) -> None:
     install(folder)
-    message = QueueMessage(Head(77, "e", "k", 0, 4, 1, 0, 0), b"blue")
+    message = QueueMessage(Head("e", "k", 0, 4, 1, traits=traits_of(codec=77)), b"blue")
     async with open_broker() as broker:
         assert broker.context.codecs.decode(message) == Properties()
         await broker.listen(EndpointTypes()["lines"](port=0))  # type: ignore[call-arg]  # as above
@@ -125,7 +125,7 @@ async def test_foreign_endpoint_brings_its_codecs_and_its_standard_sinks(folder:
 
 
 def test_store_may_have_messages_of_an_installed_protocol_that_does_not_listen(folder: Path, tmp_path: Path) -> None:
-    message = QueueMessage(Head(77, "e", "k", 0, 4, 1, 0, 0), b"blue")
+    message = QueueMessage(Head("e", "k", 0, 4, 1, traits=traits_of(codec=77)), b"blue")
     install(folder)
     assert Tree().codecs.decode(message) == Properties()
     assert Tree(StoreSettings(tmp_path)).codecs.decode(message).app_id == "blue"

@@ -37,16 +37,9 @@ from triomq.core.properties import (
 )
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
-from triomq.core.publishing.publishing import (
-    CachedRoute,
-    Expecting,
-    Pressure,
-    Publisher,
-    PublishingPaused,
-    RoutedRun,
-    Unrouted,
-)
+from triomq.core.publishing.publishing import Expecting, Pressure, Publisher, PublishingPaused, Unrouted
 from triomq.core.publishing.route_cache import RouteCache
+from triomq.core.publishing.routed import CachedRoute, RoutedHead, RoutedRun
 from triomq.core.publishing.transaction import Transaction
 from triomq.core.publishing.waiting_publisher import WaitingPublisher, makes_wait
 from triomq.core.queue.browse import Browse, Discard, Purge
@@ -207,6 +200,7 @@ __all__ = [
     "Restarting",
     "Route",
     "RouteCache",
+    "RoutedHead",
     "RoutedRun",
     "SentToDeadLetters",
     "Session",

@@ -162,7 +162,7 @@ class DurableOracle(RuleBasedStateMachine):
         for kind, sizes in runs:
             contents = [kind.content(self.serial + number, size) for number, size in enumerate(sizes)]
             self.serial += len(contents)
-            receipt = self.confirms.expect(len(contents), 1)
+            receipt = self.confirms.expect(len(contents), len(contents))
             messages = [model.make(kind, content) for content in contents]
             self.publications.append(Publication(receipt, messages, delay))
             size = sum(map(len, contents))

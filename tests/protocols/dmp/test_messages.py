@@ -19,7 +19,7 @@ from triomq.protocols.dmp import (
     MessageRun,
     Settings,
 )
-from triomq.protocols.dmp.envelope import front_of
+from triomq.protocols.dmp.envelope import front_of, names_of
 from triomq.protocols.dmp.messages import REMEMBERED
 
 # Golden vectors
@@ -55,9 +55,9 @@ def test_message_with_properties_is_read() -> None:
 
 def test_message_stands_on_the_wire_as_the_original_has_it() -> None:
     ((_, _, properties, _, _),) = messages_in(_read(FULL))
-    assert front_of("amq.direct", "auto.8", properties, 0, 5) + b"hello" == FULL
-    assert front_of("amq.direct", "nowhere", b"\0\0", 2, 3) + b"ret" == PLAIN
-    assert front_of("", "", b"\0\0", 0, 0) == EMPTY
+    assert front_of(names_of("amq.direct", "auto.8"), properties, 0, 5) + b"hello" == FULL
+    assert front_of(names_of("amq.direct", "nowhere"), b"\0\0", 2, 3) + b"ret" == PLAIN
+    assert front_of(names_of("", ""), b"\0\0", 0, 0) == EMPTY
 
 
 def test_the_shortest_message_is_one() -> None:
@@ -205,7 +205,7 @@ def test_only_so_many_envelopes_are_remembered() -> None:
 
 def test_names_that_are_no_utf_8_come_out_as_they_were() -> None:
     ((exchange, key, *_),) = messages_in(_read(message(exchange=b"\xff", key=b"\xc3")))
-    assert front_of(exchange, key, b"\0\0", 0, 5) + b"hello" == message(exchange=b"\xff", key=b"\xc3")
+    assert front_of(names_of(exchange, key), b"\0\0", 0, 5) + b"hello" == message(exchange=b"\xff", key=b"\xc3")
 
 
 def test_large_message_in_many_chunks_is_whole_and_what_follows_it_too() -> None:

@@ -18,7 +18,7 @@ class Publish(Message, frozen=True):
         contents: Their bytes.
         size: Total of the bytes.
         receipt: Where to report that they are placed; None without a confirm.
-        position: Where in the receipt's run these messages begin.
+        positions: Where in the receipt's run each message is; None if these are the first ones, or all of it.
         delay: Seconds until they become ready.
         heads: The head of each, all with the same traits; None if they have the same head.
     """
@@ -27,9 +27,14 @@ class Publish(Message, frozen=True):
     contents: Sequence[bytes]
     size: int
     receipt: Receipt | None = None
-    position: int = 0
+    positions: Sequence[int] | None = None
     delay: float = 0.0
     heads: Sequence[Head] | None = None
+
+    @property
+    def stretch(self) -> Stretch:
+        """The messages."""
+        return Stretch(self.head, self.contents, self.heads)
 
     def part(self, start: int, stop: int) -> Stretch:
         """Return some of the messages, at least one: from a position up to another."""
@@ -39,17 +44,20 @@ class Publish(Message, frozen=True):
 
     def split(self) -> Sequence["Publish"]:
         """Return each message alone, so that the one that crashes a queue takes no other with it."""
+        positions = self.positions or range(len(self.contents))
         return [
-            Publish(
-                message.head, [message.content], len(message.content), self.receipt, self.position + offset, self.delay
-            )
-            for offset, message in enumerate(Stretch(self.head, self.contents, self.heads).messages())
+            Publish(message.head, [message.content], len(message.content), self.receipt, (position,), self.delay)
+            for position, message in zip(positions, self.stretch.messages(), strict=True)
         ]
 
     def abandoned(self, error: BaseException) -> None:
         """Refuse what no queue will ever store."""
+        self.refuse(0)
+
+    def refuse(self, start: int) -> None:
+        """Report that a queue will not have the messages from one on."""
         if self.receipt is not None:
-            self.receipt.refused(self.position, len(self.contents))
+            self.receipt.refused((self.positions or range(len(self.contents)))[start:])
 
 
 class Offer(Request[bool], frozen=True):

@@ -153,7 +153,7 @@ class Queue(InPlaceActor):
         """Report to a publisher how many messages were stored, and in which batch of the store they will be on disk."""
         refused = len(message.contents) - placed
         if refused:
-            receipt.refused(message.position + placed, refused)
+            message.refuse(placed)
         if placed:
             if self._journal is not None and message.head.traits.persistent:
                 receipt.number = self._journal.open_batch

@@ -4,12 +4,14 @@ import struct
 
 import msgspec
 
+from triomq.errors import LocalProtocolError
+from triomq.protocols.dmp.settings import LARGEST_MESSAGE
 from triomq.protocols.fields import encode_short_string
 from triomq.protocols.properties import plan_of
 
 MANDATORY, IMMEDIATE = 2, 1
 
-_SIZE = struct.Struct(">I")
+_WORD = struct.Struct(">I")
 
 
 class Envelope(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -49,14 +51,25 @@ class Envelope(msgspec.Struct, frozen=True, eq=False, gc=False):
         return content[self.body_start :]
 
 
-def front_of(exchange: str, routing_key: str, properties: bytes, options: int, length: int) -> bytes:
+def names_of(exchange: str, routing_key: str) -> bytes:
+    """Write the names that a message begins with.
+
+    Raises:
+        LocalProtocolError: one of them is too long.
+    """
+    return encode_short_string(exchange) + encode_short_string(routing_key)
+
+
+def front_of(names: bytes, properties: bytes, options: int, length: int) -> bytes:
     """Write what stands before a body of so many octets.
 
     Raises:
-        LocalProtocolError: a name is too long.
+        LocalProtocolError: the body is too large.
     """
-    head = b"%b%b%b%c" % (encode_short_string(exchange), encode_short_string(routing_key), properties, options)
-    return b"%b%b%b" % (_SIZE.pack(len(head) + 3 + length), head, length.to_bytes(3, "big"))
+    if length > LARGEST_MESSAGE:
+        raise LocalProtocolError(f"a body of {length} octets; a direct connection can say {LARGEST_MESSAGE}")
+    size = len(names) + len(properties) + 4 + length
+    return b"%b%b%b%b" % (_WORD.pack(size), names, properties, _WORD.pack(options << 24 | length))
 
 
 def frame_of(message: bytes, envelope: Envelope) -> list[int]:
