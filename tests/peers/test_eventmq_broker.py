@@ -131,3 +131,39 @@ async def test_emq_cli_shows_workers(programs: Programs) -> None:
         process = programs.run_client(address_of(broker), SENDER + lines)
         await until(lambda: process.poll() is not None)
         assert process.returncode == 0
+
+
+SCHEDULE = "eventmq.schedule(jobs.add, broker, interval_secs=1, args=(5,), headers=('guarantee',))\n"
+UNSCHEDULE = (
+    "from eventmq.client import messages\n"  # `eventmq.unschedule` connects twice under one identity
+    "messages.schedule(socket, jobs.add, args=(5,), unschedule=True)\n"
+)
+
+
+async def test_schedule_of_a_released_client_is_the_brokers_own_and_survives_it(
+    programs: Programs, tmp_path: Path
+) -> None:
+    async with open_broker(EMQP(port=0), users=USERS, data_dir=tmp_path / "data") as broker:
+        programs.run_client(address_of(broker), SCHEDULE)
+        book = endpoint_of(broker).book
+        assert book is not None
+        await until(lambda: book.schedules)
+    async with open_broker(EMQP(port=0), users=USERS, data_dir=tmp_path / "data") as broker:
+        start_job_manager(programs, address_of(broker))
+        await until(lambda: len(programs.results()) >= 3)
+        programs.run_client(address_of(broker), SENDER + UNSCHEDULE)
+        book = endpoint_of(broker).book
+        assert book is not None
+        await until(lambda: not book.schedules)
+        assert set(programs.results()) == {5}
+
+
+async def test_released_scheduler_runs_schedules_where_that_is_configured(programs: Programs) -> None:
+    async with open_broker(EMQP(port=0, schedules="peers"), users=USERS) as broker:
+        address = address_of(broker)
+        programs.start("emq-scheduler", SCHEDULER_ADDR=address, REDIS_STARTUP_ERROR_HARD_KILL="false")
+        await until(lambda: endpoint_of(broker).schedulers)
+        programs.run_client(address, SCHEDULE)
+        start_job_manager(programs, address)
+        await until(lambda: len(programs.results()) >= 2)
+        assert endpoint_of(broker).schedulers  # it has not ended over what it was handed
