@@ -49,7 +49,7 @@ class NoLocal:
                 del self._sessions[feed.no_local]
 
     def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
-        """Dispatch messages up to the next one of another session, again and again, without feeds that do not want them."""
+        """Dispatch as far as messages are of one session, again and again, without the feeds that do not want them."""
         if not self._sessions:
             return self._inner.dispatch(backlog)
         batches: list[Batch] = []
