@@ -34,7 +34,6 @@ would have had the first part published twice).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
@@ -47,6 +46,7 @@ from triomq.core.message import QueueMessage, Stretch
 from triomq.core.persistence.persistence import MOST_UNWRITTEN
 from triomq.core.publishing.fanout import AT_ONCE, FanOut
 from triomq.core.publishing.mix import Mix
+from triomq.core.publishing.pressure import Pressure, PublishingPaused
 from triomq.core.publishing.publish import Offer, Publish, take_now
 from triomq.core.publishing.routed import CachedRoute, RoutedHead, RoutedRun
 from triomq.core.refusals import Forbidden
@@ -58,30 +58,6 @@ if TYPE_CHECKING:
     from triomq.core.publishing.confirms import Receipt
     from triomq.core.publishing.transaction import Transaction
     from triomq.core.topology.directory import Directory, Route
-
-
-class Pressure(Enum):
-    """Why nothing is taken for now; the values are for texts."""
-
-    MEMORY = "low on memory"
-    DISK = "the store cannot be written"
-    BEHIND = "too much is on its way to the disk, or to queues"
-
-
-class PublishingPaused(Exception):
-    """Nothing of a run was taken; publish the same run again when ``Publisher.when_open`` calls.
-
-    Not a ``Refused``: a client has done nothing wrong.
-
-    Args:
-        pressure: Why.
-        queues: Where the run would have gone.
-    """
-
-    def __init__(self, pressure: Pressure, queues: Sequence[Ref] = ()) -> None:
-        self.pressure = pressure
-        self.queues = queues
-        super().__init__(f"{pressure.value}: nothing was published; publish it again when that is over")
 
 
 Unrouted = Callable[["Head", Sequence[bytes]], None]
