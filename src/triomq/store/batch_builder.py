@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from triomq.store.body import BodyRun, encode_body, gaps_of
+from triomq.store.body import BodyRun, gaps_of, gather_body
 from triomq.store.operations import (
     AttemptsCounted,
     MessagesAppended,
@@ -75,7 +75,7 @@ class _Segment(msgspec.Struct):
             first=first,
             count=count,
             size=sum(run.size for run in runs),
-            body=encode_body(body),
+            body=gather_body(body),
             settled=gaps_of(body, first, count) + _touching(ranges, first, stop),
         )
 

@@ -27,7 +27,7 @@ import msgspec
 
 from triomq.errors import StoreError
 from triomq.store.batch_builder import BatchBuilder
-from triomq.store.body import BodyRun, encode_body, gaps_of
+from triomq.store.body import BodyRun, gaps_of, gather_body
 from triomq.store.frames import Read, ReadDelayed
 from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch
 from triomq.store.reading import Reading
@@ -126,7 +126,7 @@ class Journal:
             count: How many ids they span.
         """
         settled = gaps_of(runs, first, count)
-        self.add(MessagesSpilled(queue=queue, first=first, count=count, body=encode_body(runs), settled=settled))
+        self.add(MessagesSpilled(queue=queue, first=first, count=count, body=gather_body(runs), settled=settled))
 
     def settle(self, queue: int, first: int, count: int = 1) -> None:
         """Settle messages with ids in a row, durable or spilled."""

@@ -159,5 +159,5 @@ def test_events_of_the_table_that_are_no_commands_are_lost_unanswered_and_unknow
 def test_a_message_of_no_table_hears_nothing_after_the_end() -> None:
     engine = serving()
     engine.close()
-    assert hear(engine, list(MESSAGES.values())) == []
+    assert hear(engine, [*MESSAGES.values(), (b"",), frames(b"INFORM")]) == []
     assert engine.outbox.finished

@@ -12,6 +12,7 @@ from triomq.store.frames import (
     BackedUp,
     BackUp,
     BatchesCommitted,
+    Buffers,
     DelayedFetched,
     FetchFailed,
     FromStore,
@@ -27,7 +28,7 @@ from triomq.store.frames import (
     Write,
     encode_frame,
 )
-from triomq.store.hosting.session import StoreSession
+from triomq.store.hosting.session import StoreSession, send_gathered
 
 Clock = MockClock
 
@@ -41,7 +42,7 @@ class Host:
         self._reader = StoreFrameReader()
 
     async def send(self, *frames: FromStore) -> None:
-        await self.stream.send_all(b"".join(map(encode_frame, frames)))
+        await self.stream.send_all(b"".join(buffer for frame in frames for buffer in encode_frame(frame)))
 
     async def receive(self) -> list[ToStore | FromStore]:
         frames: list[ToStore | FromStore] = []
@@ -208,3 +209,24 @@ async def note_copy(session: StoreSession, note: Callable[[str | None], None]) -
         note(str(error))
     else:
         note(None)
+
+
+async def test_buffers_arrive_whole_when_the_socket_takes_them_in_parts(nursery: trio.Nursery) -> None:
+    ours, theirs = trio.socket.socketpair()
+    ours.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, 4_096)
+    buffers: Buffers = [bytes([number % 251]) * (number % 7 * 1_111) for number in range(1_500)]
+    nursery.start_soon(send_gathered, trio.SocketStream(ours), buffers)
+    expected, found = b"".join(buffers), bytearray()
+    while len(found) < len(expected):
+        found += await theirs.recv(len(found) % 9_999 + 1)
+    assert found == expected
+    ours.close()
+    theirs.close()
+
+
+async def test_socket_whose_other_end_is_gone_is_broken() -> None:
+    ours, theirs = trio.socket.socketpair()
+    theirs.close()
+    with pytest.raises(trio.BrokenResourceError):
+        await send_gathered(trio.SocketStream(ours), [b"a", b"b"])
+    ours.close()

@@ -18,7 +18,7 @@ from triomq.core.persistence.records import HeadCodec
 from triomq.core.queue.delay import DelayedRun
 from triomq.core.queue.queue_state import QueueState
 from triomq.errors import StoreError
-from triomq.store import BodyRun, DelayedDropped, DelayedFound, MessagesDelayed, decode_body, encode_body
+from triomq.store import BodyRun, DelayedDropped, DelayedFound, MessagesDelayed, decode_body, gather_body
 
 _log = logging.getLogger("triomq.core")
 
@@ -42,7 +42,7 @@ def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
             due=due,
             count=len(run.contents),
             size=run.size,
-            body=encode_body(parts),
+            body=gather_body(parts),
         )
     )
 

@@ -36,14 +36,32 @@ class Mix:
         size: Total of the bytes.
     """
 
-    __slots__ = ("_contents", "_routed", "_size", "members")
+    __slots__ = ("_contents", "_routed", "members", "size")
 
     def __init__(self, routed: Sequence[RoutedHead], contents: Sequence[bytes], size: int) -> None:
         self._routed = routed
         self._contents = contents
-        self._size = size
+        self.size = size
         self.members = dict(zip(routed, range(len(routed)), strict=True))
         """Each route and head once, with the position of a message that has it."""
+
+    def __len__(self) -> int:
+        return len(self._routed)
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether all messages go to the same queues."""
+        queues = self._routed[0].route.queues
+        return all(one.route.queues == queues for one in self.members)
+
+    def up_to(self, copies: int) -> Mix:
+        """Return the first messages, about so many copies to sort; all of them where there is nothing to sort."""
+        most = max([len(one.route.queues) for one in self.members])
+        if most * len(self) <= copies or self.is_one_way:
+            return self
+        count = max(1, copies // most)
+        contents = self._contents[:count]
+        return Mix(self._routed[:count], contents, sum(map(len, contents)))
 
     def runs(self) -> Iterator[RoutedRun]:
         """Cut it where route or head changes."""
@@ -56,9 +74,8 @@ class Mix:
 
     def portions(self) -> list[Portion]:
         """Return which queues get which messages; those that no queue gets are a portion too."""
-        queues = self._routed[0].route.queues
-        if all(one.route.queues == queues for one in self.members):
-            return [(queues, range(len(self._routed)))]
+        if self.is_one_way:
+            return [(self._routed[0].route.queues, range(len(self)))]
         places: dict[RoutedHead, list[int]] = {one: [] for one in self.members}
         for position, one in enumerate(self._routed):
             places[one].append(position)
@@ -88,7 +105,7 @@ class Mix:
 
     def _publish(self, positions: Sequence[int], receipt: Receipt | None) -> Publish:
         if len(positions) == len(self._routed):
-            contents, size, places = self._contents, self._size, None
+            contents, size, places = self._contents, self.size, None
             heads = [one.head for one in self._routed]
         else:
             contents = [self._contents[position] for position in positions]

@@ -24,6 +24,7 @@ from triomq.core import (
     Window,
     settle,
 )
+from triomq.endpoints.amqp.fronts import Fronts, framing_of
 from triomq.endpoints.amqp.publishing import ChannelPublisher
 from triomq.endpoints.amqp.queue_types import is_quorum
 from triomq.endpoints.amqp.refusals import ReplyCode
@@ -54,7 +55,7 @@ class Consumer(DirectSubscription):
         Forbidden: The user may not.
     """
 
-    __slots__ = ("channel", "no_ack", "tag")
+    __slots__ = ("channel", "fronts", "no_ack", "tag")
 
     def __init__(
         self,
@@ -86,6 +87,7 @@ class Consumer(DirectSubscription):
         self.channel = channel
         self.tag = tag
         self.no_ack = no_ack
+        self.fronts: Fronts | None = None
 
     @property
     def lessee(self) -> "ServerChannel":
@@ -214,9 +216,10 @@ class ServerChannel:
                 self.number, consumer.tag, first, redelivered, head.exchange, head.routing_key, framing, contents
             )
         else:
-            for part in Stretch(head, contents, heads).alike():
-                self.deliver(consumer, first, *part, redelivered=redelivered)
-                first += len(part.contents)
+            fronts = consumer.fronts
+            if fronts is None or fronts.redelivered is not redelivered:
+                fronts = consumer.fronts = Fronts(redelivered=redelivered)
+            self.connection.engine.send_mixed_deliveries(self.number, first, fronts.find(consumer, heads), contents)
 
     def _translate(
         self,
@@ -382,13 +385,6 @@ def _consumer_of(numbered: Numbered) -> Consumer | None:
     """Find the consumer that messages went to, if it still is one."""
     feed = numbered.batch.feed
     return feed.key if feed is not None and isinstance(feed.key, Consumer) and feed.key.open else None
-
-
-def framing_of(head: Head) -> Framing:
-    """Return the engine's own framing of a head."""
-    return Framing(
-        max(0, head.frame), head.properties_start, head.properties_stop, head.body_start, head.body_trailer, head.flags
-    )
 
 
 def _delivery_counts(batch: Batch, directory: Directory) -> Sequence[int] | None:

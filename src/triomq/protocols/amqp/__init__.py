@@ -116,6 +116,7 @@ from triomq.protocols.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
+from triomq.protocols.amqp.outbox import Front
 from triomq.protocols.amqp.restms import (
     INSTANCE_PROPERTY,
     ORIGIN_PROPERTY,
@@ -220,6 +221,7 @@ __all__ = [
     # Contents
     "Framing",
     "FramingTable",
+    "Front",
     "GetOk",
     "HeartbeatLost",
     "Login",

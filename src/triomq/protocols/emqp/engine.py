@@ -131,13 +131,15 @@ class EMQPEngine:
         raise NotImplementedError
 
     def _out_of_place(self, name: str, frames: Sequence[bytes]) -> Event | None:
-        if self.state == "closed" or name in self._stale.get(self.state, ()):
+        if name in self._stale.get(self.state, ()):
             return None
         code: Code = "leaving" if self.state == "leaving" else "malformed"
         return self._drop(frames, PeerError(f"{name} has no place in state {self.state}", code))
 
-    def _drop(self, frames: Sequence[bytes], error: PeerError) -> MessageDropped:
-        """Report a message that is not taken."""
+    def _drop(self, frames: Sequence[bytes], error: PeerError) -> MessageDropped | None:
+        """Report a message that is not taken; after the end none is."""
+        if self.state == "closed":
+            return None
         name, msgid = (frames[place] if len(frames) > place else b"" for place in (2, 3))
         return MessageDropped(shown(name), msgid if is_id(msgid) else b"", error.code, error.text)
 
@@ -280,9 +282,9 @@ class BrokerEngine(EMQPEngine):
             self.outbox.put(command(b"ERROR", self._new_id(), frames[3], b"inform", text.encode()))
         return super()._out_of_place(name, frames)
 
-    def _drop(self, frames: Sequence[bytes], error: PeerError) -> MessageDropped:
+    def _drop(self, frames: Sequence[bytes], error: PeerError) -> MessageDropped | None:
         dropped = super()._drop(frames, error)
-        if dropped.msgid:
+        if dropped is not None and dropped.msgid:
             self.refuse(dropped.msgid, dropped.code, dropped.reason)
         return dropped
 
@@ -416,6 +418,7 @@ class PeerEngine(EMQPEngine):
             self._inform()
             return None
         self.state = self._states[self.state]["unanswered"]
+        self._announced(NO_EXTENSION)
         self._timers.informing = self._timers.running = False
         return Opened(())
 
@@ -427,7 +430,7 @@ class PeerEngine(EMQPEngine):
     def _heard(self, event: Event | None, before: State) -> Event | None:
         if isinstance(event, Acknowledged) and event.request == self._inform_id:
             return self._opened(event.extension, before)
-        if isinstance(event, RefusalReceived) and event.code == "inform" and before == "open":
+        if isinstance(event, RefusalReceived) and event.code == "inform" and before == "open" and self.is_extended:
             self.state = self._states[before]["unknown"]
             self._inform_id = b""
             self._timers.informing = True
@@ -435,8 +438,9 @@ class PeerEngine(EMQPEngine):
             return Unknown()
         if isinstance(event, Replied) and event.message in self._outstanding and event.request not in self._outstanding:
             return Dispatched(event.message)
-        if isinstance(event, PeerLeaving) and before == "left":
-            return None
+        if isinstance(event, PeerLeaving):
+            self._timers.informing = False
+            return event if before != "left" else None
         return event
 
     def _opened(self, extension: Extension, before: State) -> Opened | None:

@@ -81,35 +81,35 @@ BROKER: Final[StateTable] = {
 # The side of a peer, of each role
 
 
-def _peer(*, received: str, sent: str) -> StateTable:
-    """Return the table of a role that hears and says this, beside what all do."""
+def _peer(*, received: str = "", sent: str = "", late: str = "") -> StateTable:
+    """Return the table of a role that hears and says this, beside what all do, and the last of it at any time."""
     answers = "ACK-of-a-command REPLY ERROR HEARTBEAT"
     goodbyes: dict[str, State] = {"sent KBAI": "leaving", **_LEFT}
     return {
         # After "unknown" there may be answers to what was asked before, and replies to be given.
         "informing": {
-            **_stay("informing", received=f"{answers} DISCONNECT", sent="INFORM REPLY"),
+            **_stay("informing", received=f"{answers} DISCONNECT", sent=f"INFORM {late}"),
             "received ACK-of-INFORM": "open",
             "unanswered": "open",
             **goodbyes,
         },
         "open": {
-            **_stay("open", received=f"{answers} DISCONNECT {received}", sent=f"{_ASKS} HEARTBEAT {sent}"),
+            **_stay("open", received=f"{answers} DISCONNECT {received}", sent=f"{_ASKS} HEARTBEAT {sent} {late}"),
             "received ACK-of-INFORM": "open",  # of one that was repeated
             "unknown": "informing",
             **goodbyes,
         },
         # A REQUEST may have been on its way when KBAI was said.
-        "leaving": {**_stay("leaving", received=f"{answers} {received}", sent="REPLY"), **_LEFT},
-        "left": {**_stay("left", received=f"{answers} KBAI", sent="REPLY"), "lost": "closed"},
+        "leaving": {**_stay("leaving", received=f"{answers} {received}", sent=late), **_LEFT},
+        "left": {**_stay("left", received=f"{answers} KBAI", sent=late), "lost": "closed"},
         "closed": {},
     }
 
 
 PEERS: Final[Mapping[Role, StateTable]] = {
     "client": _peer(received="PUBLISH", sent="SUBSCRIBE UNSUBSCRIBE"),
-    "worker": _peer(received="REQUEST", sent="READY REPLY"),
-    "scheduler": _peer(received="SCHEDULE UNSCHEDULE", sent=""),
+    "worker": _peer(received="REQUEST", sent="READY", late="REPLY"),
+    "scheduler": _peer(received="SCHEDULE UNSCHEDULE"),
 }
 
 Stale: TypeAlias = Mapping[State, frozenset[str]]
