@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from triomq.core.publishing.publish import Publish
 from triomq.core.publishing.routed import RoutedHead, RoutedRun
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 
 Portion = tuple[Sequence["Ref"], Sequence[int]]
 """Queues, and the positions of the messages that each of them gets."""
+
+
+class Taken(NamedTuple):
+    """What became of a mix.
+
+    Args:
+        messages: How many of its messages were taken, the first ones.
+        queues: The queues that they went to, one or several times each.
+    """
+
+    messages: int
+    queues: list[Sequence[Ref]]
 
 
 class Mix:

@@ -90,11 +90,9 @@ class DirectSink:
                 return
             unrouted = self._lost if shape.mandatory else None
             if run.envelopes is not None:
-                routed = self._routed(run.envelopes)
-                self._publisher.publish_mix(routed, run.contents, run.size, None, unrouted)
-                self._went_to += {each.route.queues for each in routed}
+                self._publish_mix(run, run.envelopes, unrouted)
                 return
-            known = self._transient.get(shape) or self._learn(self._transient, shape)
+            known = self._transient.get(shape) or self._routed((shape,), persistent=False)[0]
             route, head = known.route, known.head
             if route.version == self._directory.version:
                 self._publisher.publish(route, head, run.contents, run.size, None, unrouted)
@@ -104,26 +102,38 @@ class DirectSink:
         except Refused as error:
             raise denial_of(error) from None
 
+    def _publish_mix(self, run: MessageRun, envelopes: Sequence[Envelope], unrouted: Unrouted | None) -> None:
+        """Publish messages whose names differ; what is too much for one turn goes on in another one."""
+        routed = self._routed(envelopes, persistent=False)
+        taken = self._publisher.publish_mix(routed, run.contents, run.size, None, unrouted)
+        self._went_to += taken.queues
+        if taken.messages < len(routed):
+            self._connection.do_next(run.behind(taken.messages))
+
     # What messages share
 
-    def _routed(self, envelopes: list[Envelope]) -> list[RoutedHead]:
-        """Return route and head of each message."""
-        known = self._transient
-        return [known.get(envelope) or self._learn(known, envelope) for envelope in envelopes]
+    def _routed(self, shapes: Sequence[Envelope], *, persistent: bool) -> Sequence[RoutedHead]:
+        """Return route and head of messages with these shapes, which have the same flags and options."""
+        known = self._persistent if persistent else self._transient
+        if self._directory.version != self._version or len(known) >= _HEADS:
+            self._transient.clear()  # which may name queues that are gone
+            self._persistent.clear()
+            self._version = self._directory.version
+        new = [shape for shape in shapes if shape not in known]
+        if new:
+            self._learn(known, new, persistent=persistent)
+        return [known[shape] for shape in shapes]
 
-    def _learn(self, known: dict[Envelope, RoutedHead], shape: Envelope) -> RoutedHead:
-        """Create head and route; what is known of queues that may be gone is forgotten first."""
-        version = self._directory.version
-        if version != self._version or len(known) >= _HEADS:
-            known.clear()
-            self._version = version
+    def _learn(self, known: dict[Envelope, RoutedHead], shapes: Sequence[Envelope], *, persistent: bool) -> None:
+        """Create routes and heads, which differ in names and offsets alone."""
+        first, name = shapes[0], self._name
         # Where options are set it cannot be sent on as it is: on a feed they are 0.
-        frame = 0 if shape.options else WHOLE
-        start, stop = shape.properties_start, shape.properties_stop
-        layout = UnframedShape(frame, start, stop, shape.body_start, 0, shape.flags)
-        head = self._make_head(shape, layout, persistent=known is self._persistent)
-        found = known[shape] = RoutedHead(CachedRoute(self._name, shape.routing_key), head)
-        return found
+        flags, frame = first.flags, 0 if first.options else WHOLE
+        traits = self._make_head(first, UnframedShape(0, 0, 0, 0, 0, flags), persistent=persistent).traits
+        for shape in shapes:
+            key, stop = shape.routing_key, shape.properties_stop
+            head = Head(shape.exchange, key, shape.properties_start, stop, stop + 4, 0, frame, flags, traits)
+            known[shape] = RoutedHead(CachedRoute(name, key), head)
 
     def _make_head(self, shape: Envelope, layout: UnframedShape, *, persistent: bool) -> Head:
         publisher = self._connection.session.number
@@ -188,8 +198,7 @@ class DirectSink:
         if not contents:
             return
         for persistent, some in by_mode(shape, contents) if self._has_store else [(False, contents)]:
-            table = self._persistent if persistent else self._transient
-            known = table.get(shape) or self._learn(table, shape)
+            (known,) = self._routed((shape,), persistent=persistent)
             yield RoutedRun(known.route, known.head, some, sum(map(len, some)))
 
     def _special(self, shape: Envelope, properties: bytes, body: bytes, keys: tuple[str, ...]) -> RoutedRun:
