@@ -197,6 +197,21 @@ async def test_mix_in_a_transaction_is_published_at_the_commit(client: Client, b
     assert await bodies(client, "q", 2) == [b"0", b"3"]
 
 
+async def test_mix_that_is_routed_by_content_is_published_bit_by_bit_and_in_order(client: Client) -> None:
+    await client.declare("q")
+    await client.call(1, QueueBind("q", "amq.headers", "", arguments={"x-match": "any", "trace": "00000001"}))
+    await client.call(1, ConfirmSelect())
+    for number in range(100):
+        client.publish(1, "amq.headers", str(number % 3), body(number), properties=encoded(number % 2))
+        client.publish(1, "", "q", body(number))
+    await client.flush()
+    tag = 0
+    while tag < 200:
+        tag = (await client.read(BasicAck)).delivery_tag
+    expected = [body(number) for number in range(100) for _ in range(1 + number % 2)]
+    assert await bodies(client, "q", len(expected)) == expected
+
+
 async def test_restart_of_a_queue_holds_up_the_confirms_of_its_own_messages_alone(
     client: Client, broker: Broker
 ) -> None:

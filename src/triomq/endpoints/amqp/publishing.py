@@ -152,8 +152,8 @@ class ChannelPublisher:
                 runs = [(kind.method, RoutedRun(one.route, one.head, [some], len(some))) for kind, one, some in apart]
                 self._wait_or_refuse(paused, runs)
             else:
-                if taken < len(routed):
-                    kinds, contents = mix.kinds[taken:], mix.contents[taken:]
+                if taken.messages < len(routed):
+                    kinds, contents = mix.kinds[taken.messages :], mix.contents[taken.messages :]
                     self._channel.connection.do_next(PublishMix(mix.channel, kinds, contents, sum(map(len, contents))))
         except Forbidden as refused:
             raise access_refused(self._channel, "exchange", refused.name) from None
