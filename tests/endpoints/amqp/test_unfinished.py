@@ -23,6 +23,7 @@ from triomq.protocols.amqp import (
     plain,
 )
 from triomq.security import ALL, Permission
+from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE
 
 MIB = 1024 * 1024
 LARGE = bytes(3 * MIB)
@@ -83,7 +84,7 @@ async def test_connections_share_what_unfinished_messages_may_take(
     rests = []
     for publisher in publishers:
         rests.append(await begin(publisher, 2 * MIB, 2 * MIB - 10))
-    oldest, others = 2 * MIB, 9 * (64 * 1024 + 256 * 1024)
+    oldest, others = 2 * MIB, 9 * (RECEIVE_SIZE + LARGE_RECEIVE_SIZE)
     assert broker.context.unfinished.held < oldest + others
     for publisher, rest in zip(publishers, rests, strict=True):
         await publisher.stream.send_all(rest)
