@@ -34,6 +34,7 @@ from triomq.core.properties import (
     encode_core,
 )
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
+from triomq.core.publishing.credit import Pause
 from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
 from triomq.core.publishing.publishing import Expecting, Pressure, Publisher, PublishingPaused, Unrouted
 from triomq.core.publishing.route_cache import RouteCache
@@ -166,6 +167,7 @@ __all__ = [
     "OpenFeed",
     "Outcome",
     "Overflow",
+    "Pause",
     "Permissions",
     "Persistence",
     "Policies",

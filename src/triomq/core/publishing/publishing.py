@@ -178,8 +178,8 @@ class Publisher:
         size: int,
         confirms: Expecting | None = None,
         unrouted: Unrouted | None = None,
-    ) -> None:
-        """Hand messages of several heads and routes to their queues, all of them or none; otherwise as ``publish``.
+    ) -> int:
+        """Hand messages of several heads and routes to their queues, none of them if one may not go.
 
         Args:
             routed: The route and the head of each message.
@@ -187,6 +187,9 @@ class Publisher:
             size: Total of the bytes.
             confirms: Follows what becomes of them, as of one run; None without a confirm.
             unrouted: As for ``publish``.
+
+        Returns:
+            How many messages were taken, the first ones: all, unless that is too much for one turn.
 
         Raises:
             Forbidden: The user may not publish one of them, not necessarily the first.
@@ -204,15 +207,20 @@ class Publisher:
                 self._admit(RoutedRun(one.route, one.head, (contents[position],), 0), version)
                 if one.route.version != version:  # routed by content, or there is a pressure: not remembered
                     self._publish_admitted(mix.runs(), confirms, unrouted)
-                    return
+                    return len(contents)
+        mix = mix.up_to(AT_ONCE)
         portions = mix.portions()
+        if confirms is not None and any(queue.actor is None for queues, _ in portions for queue in queues):
+            self._publish_admitted(mix.runs(), confirms, unrouted)  # a restart holds up its own messages alone
+            return len(mix)
         pushes = sum([len(queues) * len(positions) for queues, positions in portions])
-        receipt = None if confirms is None else confirms.expect(len(contents), pushes)
+        receipt = None if confirms is None else confirms.expect(len(mix), pushes)
         turn.spent += pushes
-        self._memory.fresh += size + pushes * MESSAGE_OVERHEAD
+        self._memory.fresh += mix.size + pushes * MESSAGE_OVERHEAD
         for queues, positions in portions:
             for message in mix.publishes(positions, receipt):
                 self._place(message, queues, unrouted)
+        return len(mix)
 
     def _place(self, message: Publish, queues: Sequence[Ref], unrouted: Unrouted | None) -> None:
         """Tell queues of a part of a mix."""

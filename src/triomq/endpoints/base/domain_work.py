@@ -24,6 +24,7 @@ from triomq.core import (
     Get,
     Ledger,
     Outcome,
+    Pause,
     Pressure,
     Properties,
     Publisher,
@@ -312,10 +313,10 @@ class DomainWork(InPlaceActor):
             answers.append(placed)
             answered.set()
 
-        deadline = trio.current_time() + patience
+        deadline, pause = trio.current_time() + patience, Pause()
         while True:
             try:
-                count = self.perform(self.publish, sink, key, body, properties, done)
+                count = self.perform(self._publish_for_task, pause, sink, key, body, properties, done)
                 break
             except PublishingPaused as paused:
                 with trio.move_on_at(deadline) as waiting:
@@ -326,9 +327,26 @@ class DomainWork(InPlaceActor):
             await answered.wait()
             if not all(answers):
                 raise LimitExceeded("a queue has no room for the message")
+            await pause.wait()
         else:
             await trio.lowlevel.checkpoint()
         return count
+
+    def _publish_for_task(
+        self,
+        pause: Pause,
+        sink: str,
+        key: str,
+        body: bytes,
+        properties: Properties | None,
+        done: Callable[[bool], None],
+    ) -> int:
+        """Publish so that the task pauses, and not this client, if it runs ahead of consumers."""
+        source, self.publisher.source = self.publisher.source, pause
+        try:
+            return self.publish(sink, key, body, properties, done)
+        finally:
+            self.publisher.source = source
 
 
 def return_unseen(batch: Batch, window: Window | None) -> None:
