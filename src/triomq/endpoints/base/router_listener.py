@@ -37,6 +37,7 @@ from triomq.endpoints.base.login import check_password
 from triomq.errors import ConfigError
 from triomq.transports import Address
 from triomq.transports.zmq import (
+    HIGH_WATER,
     Authenticator,
     Frames,
     PeerMessage,
@@ -107,6 +108,7 @@ class RouterListener(Listener):
         port: A port, or 0 for one that is free.
         make_client: Makes a client, from this listener, the peer's identity, and the user that it was let in as.
         admission: How peers say who they are.
+        high_water: Messages that libzmq holds for each peer, which nothing counts.
     """
 
     def __init__(
@@ -116,7 +118,10 @@ class RouterListener(Listener):
         port: int,
         make_client: "Callable[[RouterListener, bytes, str], RouterClient]",
         admission: Admission = _BY_PASSWORD,
+        *,
+        high_water: int = HIGH_WATER,
     ) -> None:
+        self._high_water = high_water
         self._admission = admission
         self._context = context
         self._host = host
@@ -155,6 +160,7 @@ class RouterListener(Listener):
             gone=self._gone,
             domain=_DOMAIN if asks else "",
             outbox_bytes=sys.maxsize,
+            high_water=self._high_water,
         )
         self._router.socket.maxmsgsize = LARGEST_FRAME
         self._opened = True
