@@ -4,9 +4,10 @@
 
 A ROUTER in this process and a DEALER that blocks in another one, over loopback. The ROUTER is ours (``Router``), or
 pyzmq's own with blocking calls of ``recv_multipart`` and ``send_multipart``, or with the backend's calls that ours
-makes (one call for each frame, which is cheaper from three frames on). All have a high water mark of 1000 messages. What counts is the CPU of this process, with the
-threads of libzmq, and the ratio of ours to each of the others; both swing with what else the machine does, so rounds
-alternate, and the lowest of each is shown.
+makes (one call for each frame, which is cheaper from three frames on). All have a high water mark of 1000 messages.
+
+What counts is the CPU of this process, with the threads of libzmq, and the ratio of ours to each of the others; both
+swing with what else the machine does, so rounds alternate, and the lowest of each is shown.
 """
 
 import argparse

@@ -125,6 +125,7 @@ class EMQPPublishing(EMQPParty, Publishing):
     answers = True
     cushion = 0.05  # for the store's thread or process; questions overtake what is parked
     names_sinks = False
+    is_read = False
 
     async def open(self, sink: str = "") -> None:
         self._sent: set[bytes] = set()

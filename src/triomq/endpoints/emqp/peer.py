@@ -17,6 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
+from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from triomq.core import (
@@ -73,6 +74,7 @@ from triomq.protocols.emqp import (
     TopicPublished,
     Unsubscribed,
     call_problem,
+    command,
     complete_call,
     encode_extension,
     parse_headers,
@@ -525,6 +527,9 @@ class EMQPPeer(RouterClient):
             HANDLERS.get(type(event), EMQPPeer.unknown)(self, event)
         elif self.engine.state == "guest" and now >= self._last_message + _SILENT_GUEST:
             self.leave()
+        elif self.engine.state == "left" and self.worker is not None and self.worker.out:
+            # Its jobs are waited for, and only a message can show that nobody is there any more.
+            self.send(*command(b"HEARTBEAT", self.new_id(), b"%.6f" % time()))
         self._flush()
 
     def closing(self, reason: str) -> None:
