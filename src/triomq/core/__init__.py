@@ -38,8 +38,9 @@ from triomq.core.properties import (
 )
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.publishing.credit import Pause
+from triomq.core.publishing.pressure import Pressure, PublishingPaused
 from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
-from triomq.core.publishing.publishing import Expecting, Pressure, Publisher, PublishingPaused, Unrouted
+from triomq.core.publishing.publishing import Expecting, Publisher, Unrouted
 from triomq.core.publishing.route_cache import RouteCache
 from triomq.core.publishing.routed import CachedRoute, RoutedHead, RoutedRun
 from triomq.core.publishing.transaction import Transaction
