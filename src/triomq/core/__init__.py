@@ -23,6 +23,7 @@ from triomq.core.memory import MemoryAlarm, Process, anonymous_memory, knows_pro
 from triomq.core.message import CORE_CODEC, Head, QueueMessage, Stretch, Traits, body_of, properties_of, traits_of
 from triomq.core.packing import pack_arguments, unpack_arguments
 from triomq.core.persistence.persistence import QUEUE_MEMORY, Persistence
+from triomq.core.persistence.recorded_schedules import ScheduleRecords
 from triomq.core.persistence.recorded_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.persistence.records import decode_key, encode_key, encode_options
 from triomq.core.properties import (
@@ -37,8 +38,9 @@ from triomq.core.properties import (
 )
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.publishing.credit import Pause
+from triomq.core.publishing.pressure import Pressure, PublishingPaused
 from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
-from triomq.core.publishing.publishing import Expecting, Pressure, Publisher, PublishingPaused, Unrouted
+from triomq.core.publishing.publishing import Expecting, Publisher, Unrouted
 from triomq.core.publishing.route_cache import RouteCache
 from triomq.core.publishing.routed import CachedRoute, RoutedHead, RoutedRun
 from triomq.core.publishing.transaction import Transaction
@@ -204,6 +206,7 @@ __all__ = [
     "RouteCache",
     "RoutedHead",
     "RoutedRun",
+    "ScheduleRecords",
     "SentToDeadLetters",
     "Session",
     "SetPolicies",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, repeat
 from operator import is_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from triomq.core.publishing.publish import Publish
 from triomq.core.publishing.routed import RoutedHead, RoutedRun
@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 
 Portion = tuple[Sequence["Ref"], Sequence[int]]
 """Queues, and the positions of the messages that each of them gets."""
+
+
+class Taken(NamedTuple):
+    """What became of a mix.
+
+    Args:
+        messages: How many of its messages were taken, the first ones.
+        queues: The queues that they went to, one or several times each.
+    """
+
+    messages: int
+    queues: list[Sequence[Ref]]
 
 
 class Mix:
@@ -56,14 +68,19 @@ class Mix:
         queues = self._routed[0].route.queues
         return all(one.route.queues == queues for one in self.members)
 
+    def first(self, count: int) -> Mix:
+        """Return so many of the first messages, or all."""
+        if count >= len(self):
+            return self
+        contents = self._contents[:count]
+        return Mix(self._routed[:count], contents, sum(map(len, contents)))
+
     def up_to(self, copies: int) -> Mix:
         """Return the first messages, about so many copies to sort; all of them where there is nothing to sort."""
         most = max([len(one.route.queues) for one in self.members])
         if most * len(self) <= copies or self.is_one_way:
             return self
-        count = max(1, copies // most)
-        contents = self._contents[:count]
-        return Mix(self._routed[:count], contents, sum(map(len, contents)))
+        return self.first(max(1, copies // most))
 
     def runs(self) -> Iterator[RoutedRun]:
         """Cut it where route or head changes."""

@@ -35,7 +35,7 @@ from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.listener import Listener
 from triomq.endpoints.base.login import check_password
 from triomq.errors import ConfigError
-from triomq.transports import LARGE_RECEIVE_SIZE, Address
+from triomq.transports import Address
 from triomq.transports.zmq import (
     HIGH_WATER,
     Authenticator,
@@ -64,8 +64,8 @@ _LINGER = 0.5
 """Seconds for which libzmq goes on sending when the socket is closed: ten messages for each peer at most, which a peer
 that reads takes at once."""
 
-_TURN_BYTES = LARGE_RECEIVE_SIZE
-"""Bytes of messages that are worked off in one turn, as on a stream: that the store is behind is seen between turns."""
+_TURN_BYTES = 256 * 1024
+"""Bytes of messages that are worked off in one turn: that the store is behind is seen between turns."""
 
 PARKED_BYTES = 64 * 1024 * 1024
 """Bytes that may be parked for all clients of a listener: four messages of the largest size that AMQP clients send."""

@@ -11,8 +11,9 @@ from triomq.checked import Checked
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.emqp.content import EMQP_CODEC, amend_emqp, from_emqp
-from triomq.errors import ConfigError
+from triomq.errors import ConfigError, Refused
 from triomq.protocols.emqp import Dialect, Settings
+from triomq.timetable import Timetable
 
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.endpoint import EMQPEndpoint
@@ -40,6 +41,8 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         heartbeat: Seconds between heartbeats; released workers want one every five seconds.
         silence: Seconds of silence after which a worker or a scheduler counts as gone.
         max_message_size: Bytes of the largest payload.
+        schedules: Who runs them: the ``broker`` itself, or the scheduler among its ``peers`` that came last.
+        timezone: In which cron texts are meant that name none.
     """
 
     protocol: ClassVar[str] = "eMQP"
@@ -56,6 +59,8 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     heartbeat: _Seconds = 3.0
     silence: _Seconds = 15.0
     max_message_size: Annotated[int, msgspec.Meta(ge=1, le=16 * 1024 * 1024)] = 2 * 1024 * 1024
+    schedules: Literal["broker", "peers"] = "broker"
+    timezone: str = "UTC"
 
     def __post_init__(self) -> None:
         """Check the fields, and what two of them say together."""
@@ -67,6 +72,10 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
             )
         if (self.security == "curve") != bool(self.key_file):
             raise ConfigError("key_file: it belongs to security 'curve', which needs one; `triomq user curve` makes it")
+        try:
+            Timetable(cron="* * * * *", timezone=self.timezone).check(0.0)
+        except Refused as refused:
+            raise ConfigError(f"timezone: {refused}") from None
         if self.heartbeat >= self.silence:
             raise ConfigError(f"silence: found {self.silence}; it must be longer than heartbeat, {self.heartbeat}")
 

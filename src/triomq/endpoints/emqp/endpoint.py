@@ -13,12 +13,14 @@ from uuid import uuid4
 import msgspec
 import trio
 
-from triomq.core import DeclareSink, SinkKind, SinkOptions
+from triomq.core import DeclareSink, Directory, SinkKind, SinkOptions
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
 from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.endpoints.emqp.config import EMQP
-from triomq.endpoints.emqp.peer import DEFAULT_QUEUE, TOPICS, EMQPPeer
+from triomq.endpoints.emqp.content import DEFAULT_QUEUE
+from triomq.endpoints.emqp.peer import TOPICS, EMQPPeer
+from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import AdminCommand, BrokerEngine, message_ids
 from triomq.transports.zmq import ZAPMechanism
@@ -26,6 +28,10 @@ from triomq.transports.zmq import ZAPMechanism
 _HIGH_WATER: Final = 200
 """Messages that libzmq holds for a peer. Those to a worker are no more than it has asked for, and stand in the account
 of their queues as long as they are not answered; what else is sent is small."""
+
+
+_PAUSE: Final = 1.0
+"""Seconds after which a scheduler that has crashed is followed by another one, perhaps that of another endpoint."""
 
 
 class EMQPEndpoint(Endpoint):
@@ -57,6 +63,10 @@ class EMQPEndpoint(Endpoint):
         self.schedulers: dict[EMQPPeer, None] = {}
         self.troubles: Counter[str] = Counter()
         """What went wrong with messages, and how often."""
+        self.timezone = config.timezone
+        self.book: ScheduleBook | None = None
+        """The schedules, if they are the broker's own."""
+        self._owns_schedules = config.schedules == "broker"
         self._settings = config.settings()
 
     async def on_start(self) -> None:
@@ -66,7 +76,28 @@ class EMQPEndpoint(Endpoint):
             raise ConfigError(f"there is no domain {self.domain_name!r}")
         if TOPICS not in domain.directory.sinks:
             await domain.ref.ask(DeclareSink(TOPICS, SinkOptions(kind=SinkKind.TOPIC)))
+        if self._owns_schedules:
+            self.book = self._find_book(domain.directory)
         await super().on_start()
+        if self.book is not None:
+            self.start_task(self._run_schedules, self.book)
+
+    def _find_book(self, directory: Directory) -> ScheduleBook:
+        """Return the domain's schedules, which are read from the store once."""
+        name = f"eMQP schedules of {directory.name}"
+        book = self.context.lasting.get(name) or ScheduleBook(directory)
+        assert isinstance(book, ScheduleBook)
+        self.context.lasting[name] = book
+        return book
+
+    async def _run_schedules(self, book: ScheduleBook) -> None:
+        """Have an actor send what is due; one that crashes is followed by another one."""
+        while not self.is_stopping:
+            if not book.is_served:
+                scheduler = Scheduler(self.context, self.domain_name, book)
+                self.serve(scheduler)
+                await scheduler.gone.wait()
+            await trio.sleep(_PAUSE)
 
     def make_engine(self) -> BrokerEngine:
         """Return the engine of a new peer."""

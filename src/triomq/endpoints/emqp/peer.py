@@ -15,6 +15,7 @@ Rules:
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import inf
 from time import time
 from typing import TYPE_CHECKING, Any, Final
@@ -40,7 +41,15 @@ from triomq.core import (
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.router_listener import RouterListener
-from triomq.endpoints.emqp.content import EMQP_CODEC, JSON, RequestProperties, decode_request, encode_request
+from triomq.endpoints.emqp.content import (
+    DEFAULT_QUEUE,
+    EMQP_CODEC,
+    JSON,
+    RequestProperties,
+    decode_request,
+    encode_request,
+)
+from triomq.endpoints.emqp.schedules import ScheduleBook
 from triomq.endpoints.emqp.worker import Job, WorkerSide
 from triomq.errors import AccessRefused, LimitExceeded, LocalProtocolError, NotFound, Refused, TriomqError
 from triomq.protocols.emqp import (
@@ -70,14 +79,13 @@ from triomq.protocols.emqp import (
     encode_extension,
     parse_headers,
     reply_frames,
+    schedule_key,
 )
+from triomq.timetable import Timetable
 from triomq.transports.zmq import Frames
 
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.endpoint import EMQPEndpoint
-
-DEFAULT_QUEUE: Final = "default"
-"""Where jobs go for a queue that nobody has declared."""
 
 TOPICS: Final = "emqp.topic"
 """The sink of what is published, by its topic."""
@@ -388,7 +396,10 @@ class EMQPPeer(RouterClient):
         self.refuse(event.msgid, "forbidden", "only an administrator may stop the broker")
 
     def schedule_set(self, event: ScheduleSet) -> None:
-        """Hand a schedule to the scheduler that came last."""
+        """Write a schedule into the book, or hand it to the scheduler that came last."""
+        if self.hub.book is not None:
+            self._set_schedule(self.hub.book, event)
+            return
         scheduler = next(reversed(self.hub.schedulers), None)
         if scheduler is None:
             self.refuse(event.msgid, "unknown", "no scheduler is connected")
@@ -398,8 +409,44 @@ class EMQPPeer(RouterClient):
             scheduler.schedule(event.queue, event.headers, event.message, event.interval, event.cron)
             self.engine.acknowledge(event.msgid)
 
+    def _set_schedule(self, book: ScheduleBook, event: ScheduleSet) -> None:
+        """Begin a schedule of the broker's own; it is acknowledged when it is on disk."""
+        if not self.access.may_write(""):
+            raise AccessRefused(f"user {self.user!r} may not publish jobs into queues, and so may schedule none")
+        told = event.extension
+        timetable = Timetable(
+            interval=event.interval,
+            cron=event.cron,
+            timezone=told.timezone or self.hub.timezone,
+            haste=not event.headers.nohaste,
+            run_count=event.headers.run_count,
+            missed="skip" if told.missed == "skip" else "once",
+        )
+        book.set(self._schedule_key(event.message), event.queue, event.headers, event.message, self.user, timetable)
+        self._acknowledge_when_safe(event.msgid)
+
+    def _schedule_key(self, message: bytes) -> str:
+        return f"{schedule_key(message)}-{self.user}"
+
+    def _acknowledge_when_safe(self, msgid: bytes) -> None:
+        """ACK what was recorded in this turn."""
+        persistence = self.directory.persistence
+        if persistence is None:
+            self.engine.acknowledge(msgid)
+        else:
+            safe = partial(self.in_turn, self._acknowledge, msgid)
+            persistence.when_committed(persistence.journal.last_batch, safe)
+
+    def _acknowledge(self, msgid: bytes) -> None:
+        self.engine.acknowledge(msgid)
+        self._flush()
+
     def schedule_removed(self, event: ScheduleRemoved) -> None:
-        """Have all schedulers end a schedule."""
+        """Have a schedule end, which is in the book, or with all schedulers."""
+        if self.hub.book is not None:
+            self.hub.book.remove(self._schedule_key(event.message))
+            self._acknowledge_when_safe(event.msgid)
+            return
         if problem := call_problem(event.message):
             self.refuse(event.msgid, "malformed", problem)
             return
@@ -526,6 +573,7 @@ _CODES: Final[Mapping[type[TriomqError], Code]] = {
     AccessRefused: "forbidden",
     LimitExceeded: "full",
     NotFound: "unknown",
+    Refused: "malformed",
     LocalProtocolError: "malformed",
 }
 
