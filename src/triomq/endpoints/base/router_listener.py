@@ -45,6 +45,7 @@ from triomq.transports.zmq import (
     Router,
     Sent,
     ZAPMechanism,
+    ZMQSocket,
     close_context,
     key_text,
     make_context,
@@ -87,13 +88,23 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"Admission(mechanism={self.mechanism.name}, user={self.user!r})"
 
-    def prepare(self, router: Router) -> None:
+    def prepare(self, socket: ZMQSocket) -> None:
         """Set the options of a socket that is to bind."""
         if self.mechanism is ZAPMechanism.PLAIN:
-            router.socket.plain_server = True
+            socket.socket.plain_server = True
         elif self.mechanism is ZAPMechanism.CURVE:
-            router.socket.curve_server = True
-            router.socket.curve_secretkey = self.secret_key.encode()
+            socket.socket.curve_server = True
+            socket.socket.curve_secretkey = self.secret_key.encode()
+
+    async def decide(self, context: BrokerContext, question: Question) -> str | None:
+        """Return as which user a peer is let in, if it is."""
+        if question.mechanism is not self.mechanism:
+            return None
+        if question.mechanism is ZAPMechanism.CURVE:
+            await trio.lowlevel.checkpoint()
+            return context.users.owner_of(key_text(question.key))
+        known = await check_password(context, question.address, question.user, question.password.encode())
+        return question.user if known else None
 
 
 _BY_PASSWORD = Admission()
@@ -188,13 +199,7 @@ class RouterListener(Listener):
     # Who may come
 
     async def _decide(self, question: Question) -> str | None:
-        if question.mechanism is not self._admission.mechanism or self._stopping:
-            return None
-        if question.mechanism is ZAPMechanism.CURVE:
-            await trio.lowlevel.checkpoint()
-            return self._context.users.owner_of(key_text(question.key))
-        known = await check_password(self._context, question.address, question.user, question.password.encode())
-        return question.user if known else None
+        return None if self._stopping else await self._admission.decide(self._context, question)
 
     def _received(self, messages: list[PeerMessage]) -> None:
         """Hand each client what has come from it, in as few turns as may be."""

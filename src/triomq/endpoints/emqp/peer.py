@@ -46,6 +46,7 @@ from triomq.endpoints.emqp.content import (
     DEFAULT_QUEUE,
     EMQP_CODEC,
     JSON,
+    TOPICS,
     RequestProperties,
     decode_request,
     encode_request,
@@ -87,9 +88,6 @@ from triomq.transports.zmq import Frames
 
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.endpoint import EMQPEndpoint
-
-TOPICS: Final = "emqp.topic"
-"""The sink of what is published, by its topic."""
 
 _SILENT_GUEST: Final = 60.0
 """Seconds until a peer is forgotten that has never said what it is: nothing of it is here but the way back."""
