@@ -24,7 +24,7 @@ A peer that is refused by the authenticator tries again for ever, and ``check_pa
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -234,9 +234,13 @@ class RouterListener(Listener):
 
     # For clients
 
-    def send(self, identity: bytes, frames: Frames | tuple[bytes, ...]) -> bool:
+    def send(self, identity: bytes, frames: Sequence[bytes]) -> bool:
         """Send a message to a peer, or let it wait for that one; return whether the peer is still there."""
-        return not self._router.closed and self._router.send_to(identity, frames) is not Sent.GONE
+        return self.send_all(identity, (frames,))
+
+    def send_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> bool:
+        """Send messages, as ``send`` does."""
+        return not self._router.closed and self._router.send_all(identity, messages) is not Sent.GONE
 
     def unsent(self, identity: bytes) -> int:
         """Return how many bytes wait for a peer, beside the few messages that libzmq has."""
