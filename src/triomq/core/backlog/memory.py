@@ -118,8 +118,8 @@ class MemoryBacklog(Backlog):
             ids = range(first + place, first + count, step)
             size, left, theirs = sum(map(len, share)), len(share), None
             if heads is not None:
-                theirs = heads[place::step]
-                head = theirs[0]
+                head = heads[place]
+                theirs = heads[place::step] if left > 1 else None
             repeated = head.traits.repeated
             batch = Batch(head, [*share], ids, repeated, size, left, deadline=deadline, heads=theirs)
             self._hand_out(batch)
@@ -190,7 +190,10 @@ class MemoryBacklog(Backlog):
             count = run.fitting(count, most_bytes)
         if count < available:
             contents = contents[:count]
-            if heads is not None:
+        if heads is not None:
+            if count == 1:
+                heads = None  # it is ``head``
+            elif count < available:
                 heads = heads[:count]
         size = self._cut(run, count)
         # A run that goes whole gives its very lists away: nothing else refers to them.
