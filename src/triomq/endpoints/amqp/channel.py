@@ -364,10 +364,28 @@ def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -
         )
     except LocalProtocolError as error:
         # Properties that do not fit into a frame of this client: its own limit, so its own trouble.
+        if parcel.heads is not None:
+            _deliver_what_fits(channel, consumer, first, parcel)
         connection.refuse(channel, ReplyCode(506, str(error)), 60, 60)
+        if consumer.no_ack:
+            settle(parcel, Outcome.RETURN)  # it has no number by which the connection's end would find it
         return
     if consumer.no_ack:
         settle(parcel, Outcome.ACCEPT)
+
+
+def _deliver_what_fits(channel: ServerChannel, consumer: Consumer, first: int, batch: Batch) -> None:
+    """Encode the messages of a batch that stand before the one whose properties do not fit."""
+    position = 0
+    for part in batch.stretch().alike():
+        try:
+            channel.deliver(consumer, first + position, *part, redelivered=batch.redelivered)
+        except LocalProtocolError:
+            return
+        following = position + len(part.contents)
+        if consumer.no_ack:
+            settle(batch, Outcome.ACCEPT, range(position, following))
+        position = following
 
 
 def settle_run(connection: "AMQPServerConnection", event: AckRun) -> None:
