@@ -9,6 +9,11 @@ than any that was not. So a message that comes back stands in its old place with
     _runs       [7 8 9] [10 11]   never handed out
     _outstanding  {batch 1 3 4, batch 6}
 
+Messages are one run as long as traits and deadline are the same, which is all that queues and strategies look at; so a
+run, or a batch of it, goes one way. Where heads differ, ``heads`` is a list beside ``contents``, made with the first
+message that has another head than those before it. All that changes ``contents`` changes ``heads``: here, in ``Run``,
+in ``ReturnedRun``, and nowhere else.
+
 The backlog belongs to the domain, not to the queue's incarnation: when a queue crashes, the next incarnation finds its
 messages here.
 """
