@@ -24,7 +24,7 @@ from triomq.core import (
     Window,
     settle,
 )
-from triomq.endpoints.amqp.fronts import Fronts, framing_of
+from triomq.endpoints.amqp.fronts import framing_of
 from triomq.endpoints.amqp.publishing import ChannelPublisher
 from triomq.endpoints.amqp.queue_types import is_quorum
 from triomq.endpoints.amqp.refusals import ReplyCode
@@ -55,7 +55,7 @@ class Consumer(DirectSubscription):
         Forbidden: The user may not.
     """
 
-    __slots__ = ("channel", "fronts", "no_ack", "tag")
+    __slots__ = ("channel", "no_ack", "tag")
 
     def __init__(
         self,
@@ -87,7 +87,6 @@ class Consumer(DirectSubscription):
         self.channel = channel
         self.tag = tag
         self.no_ack = no_ack
-        self.fronts: Fronts | None = None
 
     @property
     def lessee(self) -> "ServerChannel":
@@ -216,10 +215,8 @@ class ServerChannel:
                 self.number, consumer.tag, first, redelivered, head.exchange, head.routing_key, framing, contents
             )
         else:
-            fronts = consumer.fronts
-            if fronts is None or fronts.redelivered is not redelivered:
-                fronts = consumer.fronts = Fronts(redelivered=redelivered)
-            self.connection.engine.send_mixed_deliveries(self.number, first, fronts.find(consumer, heads), contents)
+            fronts = self.connection.fronts.find((self.number, consumer.tag, redelivered), heads)
+            self.connection.engine.send_mixed_deliveries(self.number, first, fronts, contents)
 
     def _translate(
         self,
