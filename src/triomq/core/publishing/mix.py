@@ -13,7 +13,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
+from operator import is_
 from typing import TYPE_CHECKING, NamedTuple
 
 from triomq.core.publishing.publish import Publish
@@ -48,12 +49,13 @@ class Mix:
         size: Total of the bytes.
     """
 
-    __slots__ = ("_contents", "_routed", "members", "size")
+    __slots__ = ("_contents", "_routed", "_same_traits", "members", "size")
 
     def __init__(self, routed: Sequence[RoutedHead], contents: Sequence[bytes], size: int) -> None:
         self._routed = routed
         self._contents = contents
         self.size = size
+        self._same_traits: bool | None = None  # not looked at yet
         self.members = dict(zip(routed, range(len(routed)), strict=True))
         """Each route and head once, with the position of a message that has it."""
 
@@ -66,14 +68,19 @@ class Mix:
         queues = self._routed[0].route.queues
         return all(one.route.queues == queues for one in self.members)
 
+    def first(self, count: int) -> Mix:
+        """Return so many of the first messages, or all."""
+        if count >= len(self):
+            return self
+        contents = self._contents[:count]
+        return Mix(self._routed[:count], contents, sum(map(len, contents)))
+
     def up_to(self, copies: int) -> Mix:
         """Return the first messages, about so many copies to sort; all of them where there is nothing to sort."""
         most = max([len(one.route.queues) for one in self.members])
         if most * len(self) <= copies or self.is_one_way:
             return self
-        count = max(1, copies // most)
-        contents = self._contents[:count]
-        return Mix(self._routed[:count], contents, sum(map(len, contents)))
+        return self.first(max(1, copies // most))
 
     def runs(self) -> Iterator[RoutedRun]:
         """Cut it where route or head changes."""
@@ -107,12 +114,12 @@ class Mix:
 
     def publishes(self, positions: Sequence[int], receipt: Receipt | None) -> Iterator[Publish]:
         """Return what to tell queues of the messages at some positions."""
-        routed = self._routed
-        traits = routed[positions[0]].head.traits
-        if all(one.head.traits is traits for one in self.members):
+        if self._same_traits is None:
+            self._same_traits = len({id(one.head.traits) for one in self.members}) == 1
+        if self._same_traits:
             yield self._publish(positions, receipt)
             return
-        for _, group in groupby(positions, key=lambda position: id(routed[position].head.traits)):
+        for _, group in groupby(positions, key=lambda position: id(self._routed[position].head.traits)):
             yield self._publish(list(group), receipt)
 
     def _publish(self, positions: Sequence[int], receipt: Receipt | None) -> Publish:
@@ -124,5 +131,5 @@ class Mix:
             size, places = sum(map(len, contents)), positions
             heads = [self._routed[position].head for position in positions]
         head = heads[0]
-        is_one = all(other is head for other in heads)
+        is_one = all(map(is_, heads, repeat(head)))
         return Publish(head, contents, size, receipt, places, 0.0, None if is_one else heads)

@@ -1,9 +1,7 @@
 """The publishing half of one AMQP channel: from runs of publishes to the queues that they are routed to."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from triomq.core import (
     CachedRoute,
@@ -19,34 +17,19 @@ from triomq.core import (
     SinkInternal,
     Transaction,
 )
+from triomq.endpoints.amqp.inspecting import Inspector
 from triomq.endpoints.amqp.permissions import access_refused
 from triomq.endpoints.amqp.refusals import AMQPRefusal
-from triomq.endpoints.content import (
-    CC,
-    CHECKED,
-    HAS_DELIVERY_MODE,
-    HAS_HEADERS,
-    HAS_REPLY_TO,
-    LOOKED_INTO,
-    InvalidProperties,
-    by_mode,
-    check_claims,
-    copies_of,
-    head_of,
-    suspects,
-    with_reply_name,
-)
+from triomq.endpoints.content import InvalidProperties, head_of
 from triomq.errors import Refused
 from triomq.protocols.amqp import (
     BasicNack,
     BasicPublish,
     BasicReturn,
     Framing,
-    FramingTable,
     PublishKind,
     PublishMix,
     PublishRun,
-    Shape,
 )
 
 if TYPE_CHECKING:
@@ -58,16 +41,8 @@ _HEADS = 1024  # heads remembered per channel: publishers repeat keys; those tha
 _NO_ROUTE = (312, "NO_ROUTE")
 _NO_CONSUMERS = (313, "NO_CONSUMERS")
 
-
-_PERSISTENT = 2  # the delivery mode
-
-
-class _Special(msgspec.Struct, frozen=True):
-    """A message that does not go on as it came, or not by its own key alone."""
-
-    framing: Framing
-    content: bytes
-    keys: tuple[str, ...]  # further routing keys
+_Routed = tuple[BasicPublish, RoutedRun]
+"""A run, and the method that it came with."""
 
 
 def publish_run(connection: "AMQPServerConnection", event: PublishRun) -> None:
@@ -95,8 +70,7 @@ class ChannelPublisher:
         "_alike",
         "_channel",
         "_framing",
-        "_framings",
-        "_has_store",
+        "_inspector",
         "_kinds",
         "_looked_into",
         "_method",
@@ -111,9 +85,8 @@ class ChannelPublisher:
         self.confirms: Confirms | None = None
         self._channel = channel
         self._publisher = channel.connection.publisher
-        self._has_store = channel.connection.directory.persistence is not None
-        self._looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._has_store else 0)
-        self._framings: FramingTable | None = None  # of contents that were changed
+        self._inspector = Inspector(channel)
+        self._looked_into = self._inspector.looked_into
         # What was published last, and all that is known of messages like it.
         self._method: BasicPublish | None = None
         self._framing: Framing | None = None
@@ -137,7 +110,7 @@ class ChannelPublisher:
         try:
             persistent = False
             if framing.flags & self._looked_into or self._is_apart(method):
-                mode = self._mode_of(run)
+                mode = None if self._is_apart(method) else self._inspector.mode_of(run)
                 if mode is None:
                     self._look_into([run])
                     return
@@ -193,10 +166,10 @@ class ChannelPublisher:
 
     def _look_up(self, method: BasicPublish, framing: Framing, *, persistent: bool) -> None:
         """Look up the head and the route of messages, the same ones for messages that are alike."""
-        self._routed = self._find(method, framing, persistent)
+        self._routed = self._find(method, framing, persistent=persistent)
         self._method, self._framing, self._persistent = method, framing, persistent
 
-    def _find(self, method: BasicPublish, framing: Framing, persistent: bool) -> RoutedHead:
+    def _find(self, method: BasicPublish, framing: Framing, *, persistent: bool) -> RoutedHead:
         alike = (method.exchange, method.routing_key, framing, persistent)
         return self._alike.get(alike) or self._learn(alike)
 
@@ -223,10 +196,10 @@ class ChannelPublisher:
         for kind in dict.fromkeys(kinds):
             known = self._kinds.get(kind)
             if known is None:
-                persistent = self._mode_in(kind.framing, kind.shape)
+                persistent = self._inspector.mode_in(kind.framing, kind.shape)
                 if persistent is None:
                     return None
-                known = self._find(kind.method, kind.framing, persistent)
+                known = self._find(kind.method, kind.framing, persistent=persistent)
             found[kind] = known
         if len(self._kinds) >= _HEADS:
             self._kinds.clear()
@@ -235,33 +208,19 @@ class ChannelPublisher:
 
     # Messages that concern the broker
 
-    def _mode_in(self, framing: Framing, shape: Shape | None) -> bool | None:
-        """Return whether messages are persistent, if nothing in them concerns the broker; None if it is to look."""
-        flags = framing.flags & self._looked_into
-        if not flags:
-            return False
-        if shape is None or flags & ~(HAS_HEADERS | HAS_DELIVERY_MODE) or any(CC in each for each in shape.names):
-            return None
-        return self._has_store and shape.delivery_mode == _PERSISTENT
-
-    def _mode_of(self, run: PublishRun) -> bool | None:
-        """Return whether a run is persistent, if it goes on as it came and as one; None if that is not clear yet."""
-        framing = run.framing
-        if self._is_apart(run.method):
-            return None
-        if run.shape is not None or framing.flags & self._looked_into != HAS_DELIVERY_MODE:
-            return self._mode_in(framing, run.shape)
-        modes = by_mode(framing, run.contents)
-        return modes[0][0] if len(modes) == 1 else None
-
     def _look_into(self, runs: Sequence[PublishRun]) -> None:
         """Publish runs that do not go on as they came, or not as one; what comes before a bad message counts."""
-        parts: list[tuple[BasicPublish, RoutedRun]] = []
+        parts: list[_Routed] = []
         error: Refused | None = None
         for run in runs:
             try:
-                for part in self._parts(run):
-                    parts.append((run.method, part))
+                for part in self._inspector.parts(run):
+                    routed = self._find(run.method, part.framing, persistent=part.persistent)
+                    route = routed.route
+                    if part.keys:
+                        route = CachedRoute(route.sink, route.key, part.keys)
+                    size = run.size if part.contents is run.contents else sum(map(len, part.contents))
+                    parts.append((run.method, RoutedRun(route, routed.head, part.contents, size)))
             except InvalidProperties as refusal:
                 error = refusal
                 break
@@ -276,9 +235,7 @@ class ChannelPublisher:
                 self._require_exchange(run)  # that there is none comes first
             raise error
 
-    def _up_to_refused(
-        self, parts: list[tuple[BasicPublish, RoutedRun]], error: Refused | None
-    ) -> tuple[list[tuple[BasicPublish, RoutedRun]], Refused | None]:
+    def _up_to_refused(self, parts: list[_Routed], error: Refused | None) -> tuple[list[_Routed], Refused | None]:
         """Return what comes before the first message that may not go where it is to, and why it may not."""
         for place, (_, part) in enumerate(parts):
             try:
@@ -287,82 +244,17 @@ class ChannelPublisher:
                 return parts[:place], refusal
         return parts, error
 
-    def _parts(self, run: PublishRun) -> Iterator[RoutedRun]:
-        """Cut a run into messages that go together.
-
-        Raises:
-            InvalidProperties: A property of the next message is not acceptable.
-        """
-        contents, done = run.contents, 0
-        for number in suspects(run.framing, contents):
-            try:
-                special = self._inspect(run.framing, contents[number])
-            except InvalidProperties:
-                yield from self._neighbours(run, done, number)
-                raise
-            if special is not None:
-                yield from self._neighbours(run, done, number)
-                yield self._special(run.method, special)
-                done = number + 1
-        yield from self._neighbours(run, done, len(contents))
-
-    def _inspect(self, framing: Framing, content: bytes) -> _Special | None:
-        """Check one message's properties, and see what is to be changed; None if it goes on as it came.
-
-        Raises:
-            InvalidProperties: A property is not acceptable.
-        """
-        encoded = framing.properties(content)
-        if framing.flags & CHECKED:
-            check_claims(encoded, self._channel.connection.session.user)
-        changed = encoded
-        keys: tuple[str, ...] = ()
-        if framing.flags & HAS_REPLY_TO:
-            changed = with_reply_name(self._channel, encoded)
-        if framing.flags & HAS_HEADERS and CC in encoded:
-            copies = copies_of(changed)
-            changed, keys = copies.properties or changed, copies.keys
-        if changed is encoded:
-            return _Special(framing, content, keys) if keys else None
-        if self._framings is None:
-            self._framings = FramingTable()
-        return _Special(self._framings.joined(changed), changed + framing.body(content), keys)
-
-    def _neighbours(self, run: PublishRun, start: int, stop: int) -> Iterator[RoutedRun]:
-        """Cut neighbours of a run, or all of it, where the delivery mode changes."""
-        contents = run.contents
-        if stop - start < len(contents):
-            contents = contents[start:stop]
-        if not contents:
-            return
-        for persistent, some in self._by_mode(run.framing, contents):
-            self._look_up(run.method, run.framing, persistent=persistent)
-            size = run.size if some is run.contents else sum(map(len, some))
-            yield RoutedRun(self._routed.route, self._routed.head, some, size)
-
-    def _by_mode(self, framing: Framing, contents: list[bytes]) -> Sequence[tuple[bool, list[bytes]]]:
-        return by_mode(framing, contents) if self._has_store else [(False, contents)]
-
-    def _special(self, method: BasicPublish, special: _Special) -> RoutedRun:
-        """Return the run of one message, by all its keys."""
-        content = special.content
-        ((persistent, _),) = self._by_mode(special.framing, [content])
-        self._look_up(method, special.framing, persistent=persistent)
-        keys = special.keys
-        route = CachedRoute(method.exchange, method.routing_key, keys) if keys else self._routed.route
-        return RoutedRun(route, self._routed.head, [content], len(content))
-
     def _require_exchange(self, run: PublishRun) -> None:
         """Refuse a run whose exchange is not there, or not for this user."""
-        self._look_up(run.method, run.framing, persistent=False)
+        routed = self._find(run.method, run.framing, persistent=False)
         try:
-            self._publisher.admit([RoutedRun(self._routed.route, self._routed.head, run.contents[:1], 0)])
+            self._publisher.admit([RoutedRun(routed.route, routed.head, run.contents[:1], 0)])
         except PublishingPaused:
             pass
 
     # Where they go
 
-    def _publish_all(self, parts: Sequence[tuple[BasicPublish, RoutedRun]]) -> None:
+    def _publish_all(self, parts: Sequence[_Routed]) -> None:
         """Publish all runs or none, as the flags of their methods, all the same, and the channel's mode want it."""
         if not parts:
             return
@@ -411,7 +303,7 @@ class ChannelPublisher:
 
     # When nothing is taken
 
-    def _wait_or_refuse(self, paused: PublishingPaused, parts: Sequence[tuple[BasicPublish, RoutedRun]]) -> None:
+    def _wait_or_refuse(self, paused: PublishingPaused, parts: Sequence[_Routed]) -> None:
         """Refuse what is not taken now, if waiting is worse: acks that make room would wait behind it.
 
         Raises:
