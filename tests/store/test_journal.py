@@ -41,12 +41,12 @@ def test_relief_is_what_is_settled_in_batches_that_do_nothing_else() -> None:
 
 
 def test_numbers_go_on_behind_what_is_there(journal: Journal) -> None:
-    assert (journal.committed, journal.open_batch, journal.last_batch) == (10, 11, 10)
+    assert (journal.committed, journal.open_batch, journal.require_commit()) == (10, 11, 10)
     add_one(journal)
-    assert (journal.open_batch, journal.last_batch) == (11, 11)
+    assert (journal.open_batch, journal.require_commit()) == (11, 11)
     batch = journal.take()
     assert batch is not None
-    assert (batch.number, journal.open_batch, journal.last_batch) == (11, 12, 11)
+    assert (batch.number, journal.open_batch, journal.require_commit()) == (11, 12, 11)
     assert journal.take() is None
 
 
@@ -77,7 +77,7 @@ def test_callbacks_are_called_once_and_in_order(journal: Journal) -> None:
     for name in ("one", "two", "three"):
         add_one(journal)
         journal.when_committed(journal.open_batch, partial(received.append, name))
-        journal.when_committed(journal.last_batch, partial(received.append, f"{name} again"))
+        journal.when_committed(journal.require_commit(), partial(received.append, f"{name} again"))
         journal.take()
     journal.answered(11)
     assert received == ["one", "one again"]
@@ -90,7 +90,7 @@ def test_callbacks_for_a_committed_number_are_called_soon_but_not_at_once(journa
     received: list[str] = []
     woken: list[None] = []
     journal.wake = lambda: woken.append(None)
-    journal.when_committed(journal.last_batch, partial(received.append, "told"))
+    journal.when_committed(journal.require_commit(), partial(received.append, "told"))
     assert (len(woken), received) == (1, [])
     assert journal.take() is None
     assert received == ["told"]
@@ -101,10 +101,10 @@ def test_callback_that_is_added_again_does_not_hold_up_the_others(journal: Journ
 
     def again() -> None:
         received.append("again")
-        journal.when_committed(journal.last_batch, again)
+        journal.when_committed(journal.require_commit(), again)
 
-    journal.when_committed(journal.last_batch, again)
-    journal.when_committed(journal.last_batch, partial(received.append, "other"))
+    journal.when_committed(journal.require_commit(), again)
+    journal.when_committed(journal.require_commit(), partial(received.append, "other"))
     journal.take()
     assert received == ["again", "other"]
     journal.take()
@@ -157,7 +157,7 @@ def test_fault_stops_new_batches_until_one_is_written(journal: Journal) -> None:
 def test_session_is_woken_up(journal: Journal) -> None:
     woken: list[None] = []
     journal.wake = lambda: woken.append(None)
-    journal.delivered(1, 0, 5)
+    journal.delivered(1, 0, 0, 5)
     assert len(woken) == 1
     journal.settle(1, 1)
     journal.append(1, 1, b"", [b""], 0)

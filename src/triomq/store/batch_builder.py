@@ -18,8 +18,9 @@
   Settling and marks come last, since they only concern messages that were appended before them.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -39,6 +40,15 @@ _SEGMENT = 1 << 18
 """Bytes of contents from which on a queue gets another segment: a body is read as a whole; smaller ones cost more."""
 
 
+_THIN = 4 << 20
+"""Bytes of contents from which on what is settled is dropped now and then, not only when the batch is sent: a quarter
+of what publishers wait for."""
+
+
+_LOOKED_AT = 8
+"""Queues that are looked at each time: of a batch with more it is not known whether all of it is with consumers."""
+
+
 class _Run(msgspec.Struct, gc=False):
     first: int
     stop: int
@@ -48,14 +58,18 @@ class _Run(msgspec.Struct, gc=False):
 
     def is_within(self, ranges: Sequence[Range]) -> bool:
         """Return whether one of the ranges has all of the run; ranges are sorted and do not touch each other."""
-        found = _touching(ranges, self.first, self.stop)
-        return bool(found) and found[0][0] <= self.first and self.stop <= found[0][0] + found[0][1]
+        return _has_all(ranges, self.first, self.stop)
 
 
 class _Segment(msgspec.Struct):
-    """A segment that may still grow: runs whose ids ascend, perhaps with gaps."""
+    """A segment that may still grow: runs whose ids ascend, perhaps with gaps.
+
+    ``first`` and ``stop`` are of all ids that it ever had, those too whose runs were dropped since.
+    """
 
     queue: int
+    first: int
+    stop: int
     runs: list[_Run]
     content_size: int
 
@@ -80,17 +94,82 @@ class _Segment(msgspec.Struct):
         )
 
 
-class BatchBuilder:
-    """The open batch; created by the journal, ends when it is sent. ``size`` is about its size in bytes."""
+class Debt(Protocol):
+    """What a publisher is owed: copies of its messages that are to be on disk, or with a consumer."""
 
-    __slots__ = ("_delivered", "_open", "_operations", "_settled", "size")
+    @property
+    def unsafe(self) -> int:
+        """How many of the copies are neither."""
+
+    def wait_for(self, number: int, count: int) -> None:
+        """Wait for the batch with a number because of so many copies."""
+
+    def consumed(self, count: int) -> None:
+        """Report that consumers have so many of them before they were sent to the disk."""
+
+
+class _Debts:
+    """What publishers are owed of one queue's messages in the open batch, by their ids."""
+
+    __slots__ = ("_firsts", "_owed", "_seen", "stop")
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []  # ascend
+        self._owed: list[tuple[int, Debt]] = []  # beside each first id: the one behind the last, and whose they are
+        self._seen = 0  # debts that were there at the last ``drop_paid``
+        self.stop = 0  # the id behind the last one
+
+    def add(self, first: int, count: int, debt: Debt) -> None:
+        self._firsts.append(first)
+        self.stop = first + count
+        self._owed.append((self.stop, debt))
+
+    def pay(self, first: int, count: int) -> int:
+        """Report ids in a row, each of which comes once; return how many of them were owed."""
+        firsts, owed, end, total = self._firsts, self._owed, first + count, 0
+        at = max(0, bisect_right(firsts, first) - 1)
+        while at < len(firsts) and firsts[at] < end:
+            stop, debt = owed[at]
+            paid = min(stop, end) - max(firsts[at], first)
+            if paid > 0:
+                total += paid
+                debt.consumed(paid)
+            at += 1
+        return total
+
+    @property
+    def is_awaited(self) -> bool:
+        return any(debt.unsafe for _, debt in self._owed)
+
+    def drop_paid(self) -> bool:
+        """Drop debts of which nothing is unsafe any more; return whether one is left that was there the last time."""
+        owed = self._owed
+        left = [position for position, (_, debt) in enumerate(owed) if debt.unsafe]
+        overdue = bool(left) and left[0] < self._seen
+        self._firsts = [self._firsts[position] for position in left]
+        self._owed = [owed[position] for position in left]
+        self._seen = len(left)
+        return overdue
+
+
+class BatchBuilder:
+    """The open batch; created by the journal, ends when it is sent.
+
+    ``size`` is about its size in bytes, ``unpaid`` how many copies are in it that consumers do not have, and publishers
+    wait for.
+    """
+
+    __slots__ = ("_debts", "_delivered", "_open", "_operations", "_settled", "_thins_at", "size", "unpaid")
 
     def __init__(self) -> None:
         self._operations: list[Operation | _Segment] = []
         self._open: dict[int, _Segment] = {}
         self._settled: dict[int, list[Range]] = {}
-        self._delivered: dict[tuple[int, int], int] = {}
+        self._delivered: dict[tuple[int, int], Range] = {}  # after which ids, and up to which
+        self._debts: dict[int, _Debts] = {}
+        self._thins_at = _THIN
         self.size = 0
+        self.unpaid = 0
 
     def __bool__(self) -> bool:
         """Return whether there is anything to send."""
@@ -101,11 +180,14 @@ class BatchBuilder:
         run = _Run(first, first + len(contents), head, contents, size)
         content_size = sum(map(len, contents))
         self.size += content_size
+        if self.size > self._thins_at:
+            self._thin()
         segment = self._open.get(queue)
         if segment is None or segment.content_size >= _SEGMENT:
-            segment = self._open[queue] = _Segment(queue, [run], content_size)
+            segment = self._open[queue] = _Segment(queue, first, run.stop, [run], content_size)
             self._operations.append(segment)
         else:
+            segment.stop = run.stop
             segment.runs.append(run)
             segment.content_size += content_size
 
@@ -121,10 +203,45 @@ class BatchBuilder:
         else:
             ranges.append((first, count))
 
-    def delivered(self, queue: int, level: int, up_to: int) -> None:
-        """Mark messages of a level up to an id as delivered."""
-        if up_to > self._delivered.get((queue, level), 0):
-            self._delivered[queue, level] = up_to
+    def owe(self, queue: int, first: int, count: int, debt: Debt) -> None:
+        """Report to ``debt`` when consumers have what was appended just now; see ``Journal.owe``."""
+        debts = self._debts.get(queue)
+        if debts is None:
+            debts = self._debts[queue] = _Debts()
+        debts.add(first, count, debt)
+        self.unpaid += count
+
+    def consumed(self, queue: int, first: int, count: int) -> None:
+        """Report to publishers that consumers have messages with ids in a row, those of them that are owed."""
+        debts = self._debts.get(queue)
+        if debts is not None:
+            self.unpaid -= debts.pay(first, count)
+
+    @property
+    def owes(self) -> bool:
+        """Whether a publisher waits for this batch."""
+        return any(debts.is_awaited for debts in self._debts.values())
+
+    @property
+    def is_with_consumers(self) -> bool:
+        """Whether consumers have been sent all that publishers wait for; false if it takes long to find out."""
+        if len(self._debts) > _LOOKED_AT or any(not isinstance(each, _Segment) for each in self._operations):
+            return False
+        return all(
+            debts.stop - 1 <= self._delivered.get((queue, 0), (0, 0))[1] for queue, debts in self._debts.items()
+        )
+
+    def drop_paid(self) -> bool:
+        """Forget debts that are paid; return whether one is left that was there the last time."""
+        return any([debts.drop_paid() for debts in self._debts.values()])
+
+    def delivered(self, queue: int, level: int, after: int, up_to: int) -> None:
+        """Mark messages of a level up to an id as delivered; up to ``after`` they were before."""
+        before = self._delivered.get((queue, level))
+        if before is None:
+            self._delivered[queue, level] = (after, up_to)
+        elif up_to > before[1]:
+            self._delivered[queue, level] = (before[0], up_to)
 
     def add(self, operation: Operation) -> None:
         """Add any other operation; operations are done in the order in which they were added."""
@@ -142,6 +259,17 @@ class BatchBuilder:
         self._settled.pop(queue, None)
         for key in [key for key in self._delivered if key[0] == queue]:
             del self._delivered[key]
+
+    def _thin(self) -> None:
+        """Drop runs that are settled, and count again: else a slow disk would have us store what nobody waits for."""
+        self._settled = {queue: _merged(ranges) for queue, ranges in self._settled.items()}
+        for each in self._operations:
+            if isinstance(each, _Segment) and (ranges := self._settled.get(each.queue)):
+                before = each.content_size
+                each.runs = [run for run in each.runs if not run.is_within(ranges)]
+                each.content_size = sum(sum(map(len, run.contents)) for run in each.runs)
+                self.size -= before - each.content_size
+        self._thins_at = max(_THIN, 2 * self.size)
 
     def settles(self) -> list[MessagesSettled]:
         """Return what is settled; nothing if other operations are there, which it may belong to."""
@@ -162,10 +290,14 @@ class BatchBuilder:
                     operations.append(each)
             elif (append := each.finish(settled.get(each.queue, ()))) is not None:
                 operations.append(append)
-        operations += [MessagesDelivered(queue, level, up_to) for (queue, level), up_to in self._delivered.items()]
+        operations += [
+            MessagesDelivered(queue, level, up_to)
+            for (queue, level), (after, up_to) in self._delivered.items()
+            if not _has_all(settled.get(queue, ()), after + 1, up_to + 1)
+        ]
         for segment in segments:
             if ranges := settled.get(segment.queue):
-                first, stop = segment.runs[0].first, segment.runs[-1].stop
+                first, stop = segment.first, segment.stop
                 settled[segment.queue] = [each for each in ranges if each[0] < first or each[0] + each[1] > stop]
         operations += [MessagesSettled(queue, ranges) for queue, ranges in settled.items() if ranges]
         return OperationBatch(number, operations)
@@ -177,6 +309,16 @@ def _touching(ranges: Sequence[Range], first: int, stop: int) -> list[Range]:
     if low and ranges[low - 1][0] + ranges[low - 1][1] > first:
         low -= 1
     return list(ranges[low : bisect_left(ranges, (stop,))])
+
+
+def _has_all(ranges: Sequence[Range], first: int, stop: int) -> bool:
+    """Return whether one of the ranges has all ids from ``first`` up to ``stop``; ranges are sorted, none touch."""
+    low = bisect_right(ranges, first, key=_first_of) - 1
+    return low >= 0 and stop <= ranges[low][0] + ranges[low][1]
+
+
+def _first_of(found: Range) -> int:
+    return found[0]
 
 
 def _merged(ranges: Iterable[Range]) -> list[Range]:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from triomq.errors import StoreError
-from triomq.store.batch_builder import BatchBuilder
+from triomq.store.batch_builder import BatchBuilder, Debt
 from triomq.store.body import BodyRun, encode_body, gaps_of
 from triomq.store.frames import Read, ReadDelayed
 from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch
@@ -37,6 +37,9 @@ _log = logging.getLogger("triomq.store")
 
 _UNDER_WAY = 2
 """Batches that may be unanswered before the next is sent: one that is being synced, one that waits behind it."""
+
+_MOST_FAILURES = 64
+"""Batches that are sent at once, at most, after one that was held for nothing."""
 
 
 class Fetch(msgspec.Struct, frozen=True):
@@ -69,6 +72,11 @@ class Journal:
         self.is_open = False
         self.wake: Callable[[], None] = _do_nothing
         self._builder = BatchBuilder()
+        self._is_required = False  # whether somebody waits for the number of the open batch
+        self.is_held = False
+        self._is_ripe = False  # whether the open batch was held when ``tick`` was called
+        self._failures = 0
+        self._hurries = 0  # batches that are not held, since consumers were too slow for those before them
         self._last = 0  # number of the last batch that was taken
         self._unanswered: deque[tuple[OperationBatch, int]] = deque()
         self._unanswered_bytes = 0
@@ -85,10 +93,15 @@ class Journal:
         """The number of the open batch. What is added now is on disk when ``committed`` has reached it."""
         return self._last + 1
 
-    @property
-    def last_batch(self) -> int:
-        """The number that ``committed`` must reach until all that was added so far is on disk."""
-        return self.open_batch if self._builder else self._last
+    def require_commit(self) -> int:
+        """Return the number that ``committed`` must reach until all that was added so far is on disk.
+
+        If that is the open batch, it is sent with this number whatever is left of it.
+        """
+        if not self._builder:
+            return self._last
+        self._is_required = True
+        return self.open_batch
 
     @property
     def pending_bytes(self) -> int:
@@ -128,14 +141,46 @@ class Journal:
         settled = gaps_of(runs, first, count)
         self.add(MessagesSpilled(queue=queue, first=first, count=count, body=encode_body(runs), settled=settled))
 
-    def settle(self, queue: int, first: int, count: int = 1) -> None:
-        """Settle messages with ids in a row, durable or spilled."""
+    def owe(self, queue: int, first: int, count: int, debt: Debt) -> None:
+        """Let a publisher wait for messages that are appended now, until they are on disk, or consumers have them.
+
+        ``debt.consumed`` is called for what consumers have before the open batch is sent. What was sent is on disk when
+        ``committed`` has reached the number that ``debt.wait_for`` is given here.
+
+        Args:
+            queue: The queue's number.
+            first: The first one's id, above all that were owed before.
+            count: How many there are.
+            debt: What is owed to their publisher.
+        """
+        debt.wait_for(self.open_batch, count)
+        self._builder.owe(queue, first, count, debt)
+
+    def settle(self, queue: int, first: int, count: int = 1, *, consumed: bool = False) -> None:
+        """Settle messages with ids in a row, durable or spilled.
+
+        Args:
+            queue: The queue's number.
+            first: The first one's id.
+            count: How many there are.
+            consumed: Whether consumers have them, whatever becomes of the open batch. It is not so for what is settled
+                because something else in the batch replaces it: a dead letter, or what else a transaction does.
+        """
         self._builder.settle(queue, first, count)
+        if consumed:
+            self._builder.consumed(queue, first, count)
         self.wake()
 
-    def delivered(self, queue: int, level: int, up_to: int) -> None:
-        """Mark messages of a level up to an id as delivered."""
-        self._builder.delivered(queue, level, up_to)
+    def delivered(self, queue: int, level: int, after: int, up_to: int) -> None:
+        """Mark messages of a level as delivered.
+
+        Args:
+            queue: The queue's number.
+            level: The level.
+            after: Up to this id they were marked before.
+            up_to: Up to this id they are marked now.
+        """
+        self._builder.delivered(queue, level, after, up_to)
         self.wake()
 
     def add(self, operation: Operation) -> None:
@@ -188,7 +233,7 @@ class Journal:
         """Call a function once when ``committed`` has reached a number, outside of any turn.
 
         Args:
-            number: What ``open_batch`` was when an operation was added, or ``last_batch``.
+            number: What ``require_commit`` has returned, or ``open_batch`` when something was added that stays in it.
             callback: Called soon, if the number has been reached already. Callbacks are called in the order in which
                 they were given, so one with a lower number waits for those before it. It must be cheap, and safe to
                 call after its client has gone.
@@ -212,18 +257,53 @@ class Journal:
         self.committed = self._last = committed
         self.recovered = recovered
 
-    def take(self) -> OperationBatch | None:
-        """Return the next batch to send; None if nothing was added, or enough batches are under way."""
+    def take(self, *, patient: bool = False) -> OperationBatch | None:
+        """Return the next batch to send; None if nothing is left to do, or enough batches are under way.
+
+        Args:
+            patient: Whether to leave the open batch open, if that may save all of it: then ``is_held`` is true, and
+                ``tick`` is to be called soon.
+        """
         self._call_committed()  # callbacks that were given after their number had been reached
+        self.is_held = False
         if not self._builder or len(self._unanswered) >= _UNDER_WAY or self.fault is not None:
             return None
+        self.is_held = patient and self._may_wait()
+        if self.is_held:
+            return None
+        self._is_ripe = False
+        builder, self._builder = self._builder, BatchBuilder()
+        size, batch = builder.size, builder.batch(self.open_batch)
+        if not batch.operations and not self._is_required and not builder.owes:
+            return None  # the next batch gets the number
         self._last += 1
-        size = self._builder.size
-        batch = self._builder.batch(self._last)
-        self._builder = BatchBuilder()
+        self._is_required = False
         self._unanswered.append((batch, size))
         self._unanswered_bytes += size
         return batch
+
+    def _may_wait(self) -> bool:
+        """Return whether nobody waits for the open batch, or only for what consumers may be settling right now."""
+        builder = self._builder
+        if self._is_required:
+            return False
+        if not builder.unpaid:
+            return not self._is_ripe
+        if self._hurries:
+            self._hurries -= 1
+            return False
+        return builder.is_with_consumers
+
+    def tick(self) -> bool:
+        """Return whether the open batch has been held for long enough; called once in a while as long as it is held."""
+        if self._builder.drop_paid():
+            self._failures = min(_MOST_FAILURES, 2 * self._failures + 1)
+            self._hurries = self._failures
+            return True
+        self._failures = 0
+        due = self._is_ripe and not self._builder.unpaid
+        self._is_ripe = True
+        return due
 
     @property
     def unanswered(self) -> list[OperationBatch]:

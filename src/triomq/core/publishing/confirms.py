@@ -34,24 +34,40 @@ class Receipt:
 
     Created by the publisher with the number of copies that queues will place; queues call ``placed`` and ``refused``.
 
-    ``number`` is the batch of the store that has to be on disk before the run is confirmed; 0 if there is none.
+    ``number`` is the batch of the store that has to be on disk before the run is confirmed; 0 if there is none, or none
+    any more. ``unsafe`` counts the copies because of which there is one.
 
     Args:
         first: The publisher's own number of the run's first message.
         count: How many messages the run has.
         copies: Messages times queues: how many placements will be reported.
-        done: Called once, when the last placement has been reported.
+        done: Called when the last placement has been reported; and again, later, when consumers have all copies that
+            the disk did not have.
     """
 
-    __slots__ = ("_done", "count", "first", "missing", "number", "refusals")
+    __slots__ = ("_done", "count", "first", "missing", "number", "refusals", "unsafe")
 
     def __init__(self, first: int, count: int, copies: int, done: Callable[[], None]) -> None:
         self.first = first
         self.count = count
         self.missing = copies
         self.number = 0
+        self.unsafe = 0
         self.refusals: set[int] | None = None
         self._done = done
+
+    def wait_for(self, number: int, count: int) -> None:
+        """Wait for a batch of the store, the open one, because of so many copies."""
+        self.number = number
+        self.unsafe += count
+
+    def consumed(self, count: int) -> None:
+        """Report that consumers have so many of the copies that were waited for, before they were sent to the disk."""
+        self.unsafe -= count
+        if not self.unsafe:
+            self.number = 0
+            if not self.missing:
+                self._done()
 
     def placed(self, count: int) -> None:
         """Report that a queue has so many of the messages."""
@@ -68,9 +84,38 @@ class Receipt:
 
 
 class SingleReceipt(Receipt):
-    """The receipt of one message, created by its publisher, without ``Confirms``; ``done`` as for any receipt."""
+    """The receipt of one message, created by its publisher, without ``Confirms``.
 
-    __slots__ = ()
+    Args:
+        done: Called once, when the message would be confirmed or has been refused: in a handler of a queue, or outside
+            of any turn.
+        persistence: The broker's, if it has a store.
+    """
+
+    __slots__ = ("_persistence", "_told", "_when_safe")
+
+    def __init__(self, done: Callable[[], None], persistence: Persistence | None) -> None:
+        super().__init__(1, 1, 0, self._look)
+        self._persistence = persistence
+        self._when_safe = done
+        self._told = False
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether nothing is waited for any more, or a queue has refused the message."""
+        if self.missing:
+            return False
+        on_disk = 0 if self._persistence is None else self._persistence.journal.committed
+        return self.refusals is not None or self.number <= on_disk
+
+    def _look(self) -> None:
+        if self._told:
+            return
+        if self.is_safe:
+            self._told = True
+            self._when_safe()
+        elif self._persistence is not None:
+            self._persistence.journal.when_committed(self.number, self._look)
 
     def expect(self, count: int, queues: int) -> Receipt:
         """Follow the fate of the message from now on."""

@@ -38,7 +38,7 @@ class WaitingPublisher:
         self._lines: dict[QueueState, trio.Lock] = {}  # callbacks of publishers that wait for room, by queue
 
     async def publish(self, run: RoutedRun, delay: float = 0.0, unrouted: Unrouted | None = None) -> Receipt:
-        """Publish one message, and wait until every queue has answered and what is persistent is on disk.
+        """Publish one message, and wait until every queue has answered and has it safe, if it is persistent.
 
         Cancelled while it waits for room or for the end of a pressure, nothing was published.
 
@@ -57,7 +57,7 @@ class WaitingPublisher:
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         answered = trio.Event()
-        receipt = SingleReceipt(1, 1, 0, answered.set)
+        receipt = SingleReceipt(answered.set, self._directory.persistence)
         waited: set[QueueState] = set()  # queues that were waited for already
         while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, waited)) is not None:
             if isinstance(obstacle, Pressure):
@@ -65,12 +65,10 @@ class WaitingPublisher:
             else:
                 await self._stand_in_line(obstacle, _publish_of(run, delay))
                 waited.add(obstacle)
-        if receipt.missing:
-            await answered.wait()
-        else:
+        if receipt.is_safe:
             await trio.lowlevel.cancel_shielded_checkpoint()
-        if receipt.number and self._directory.persistence is not None:
-            await self._directory.persistence.wait_committed(receipt.number)
+        else:
+            await answered.wait()
         return receipt
 
     def publish_nowait(self, run: RoutedRun, delay: float = 0.0, unrouted: Unrouted | None = None) -> Receipt:
@@ -79,7 +77,7 @@ class WaitingPublisher:
         Raises:
             trio.WouldBlock: It would have to wait; nothing was published.
         """
-        receipt = SingleReceipt(1, 1, 0, _nothing)
+        receipt = SingleReceipt(_nothing, None)
         if self._turn.run(self._place, run, receipt, delay, unrouted, None) is not None:
             raise trio.WouldBlock
         return receipt

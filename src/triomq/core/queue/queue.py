@@ -70,6 +70,7 @@ class Queue(InPlaceActor):
         "_checks",
         "_dispatch",
         "_journal",
+        "_number",
         "_paging",
         "_rejects",
         "_sheds",
@@ -84,6 +85,7 @@ class Queue(InPlaceActor):
         self._backlog = state.backlog
         persistence = state.directory.persistence
         self._journal = persistence.journal if persistence is not None and state.durable else None
+        self._number = state.backlog.queue if isinstance(state.backlog, PagedBacklog) else 0  # the store's for it
         self._look()
         self._time = Timekeeper(state)
         self._paging = Paging(state, self._time)
@@ -136,10 +138,12 @@ class Queue(InPlaceActor):
         placed = count = len(message.contents)
         if message.delay > 0:
             self._time.put_off(message)
+            if message.receipt is not None and self._journal is not None and message.head.persistent:
+                message.receipt.wait_for(self._journal.open_batch, count)
         elif self._checks:
             placed = self._push_fitting(message) if self._rejects else self._push_below_ceiling(message)
         else:
-            self._push(message.head, message.contents, message.size)
+            self._push(message.head, message.contents, message.size, message.receipt)
         state.published += placed
         if placed < count:
             state.dropped += count - placed
@@ -149,17 +153,17 @@ class Queue(InPlaceActor):
             self._report(message.receipt, message, placed)
 
     def _report(self, receipt: Receipt, message: Publish, placed: int) -> None:
-        """Report to a publisher how many messages were stored, and in which batch of the store they will be on disk."""
+        """Report to a publisher how many messages were stored; which batch of the store has them it knows already."""
         refused = len(message.contents) - placed
         if refused:
             receipt.refused(message.position + placed, refused)
         if placed:
-            if self._journal is not None and message.head.persistent:
-                receipt.number = self._journal.open_batch
             receipt.placed(placed)
 
-    def _push(self, head: Head, contents: Sequence[bytes], size: int) -> None:
-        """Store messages behind those that are there."""
+    def _push(self, head: Head, contents: Sequence[bytes], size: int, receipt: Receipt | None = None) -> None:
+        """Store messages behind those that are there; a publisher may wait until they are safe."""
+        if receipt is not None and self._journal is not None and head.persistent and contents:
+            self._journal.owe(self._number, self._backlog.next_id, len(contents), receipt)
         if not self._sorts and not head.has_expiration:
             self._backlog.push(head, contents, size)
             return
@@ -179,7 +183,7 @@ class Queue(InPlaceActor):
             if not fitting:
                 break
             part = contents[placed : placed + fitting]
-            self._push(run.head, part, sum(map(len, part)))
+            self._push(run.head, part, sum(map(len, part)), run.receipt)
             placed += fitting
         return placed
 
@@ -188,16 +192,16 @@ class Queue(InPlaceActor):
         # What is in the queue is looked at only when as much has come as there was room for then.
         self._slack -= bytes_of(run)
         if self._slack >= 0:
-            self._push(run.head, run.contents, run.size)
+            self._push(run.head, run.contents, run.size, run.receipt)
             return len(run.contents)
         self._deliver()
         count = make_room(self._state, self._ceiling, run)
         self._slack = max(0, self._ceiling - bytes_ready(self._state) - bytes_of(run))
         if count == len(run.contents):
-            self._push(run.head, run.contents, run.size)
+            self._push(run.head, run.contents, run.size, run.receipt)
         else:
             part = run.contents[:count]
-            self._push(run.head, part, sum(map(len, part)))
+            self._push(run.head, part, sum(map(len, part)), run.receipt)
         return count
 
     def offer(self, message: Offer) -> bool:
@@ -237,7 +241,7 @@ class Queue(InPlaceActor):
         if self._state.directory.message_observers is not None:
             self._state.directory.message_observers.settled(self._state, batch, positions, outcome)
         if outcome is Outcome.ACCEPT:
-            count, size = self._backlog.accept(batch, positions)
+            count, size = self._backlog.accept(batch, positions, consumed=not message.in_transaction)
         elif outcome is Outcome.REJECT:
             count, size = give_up(self._state, batch, positions, Reason.REJECTED)
         else:

@@ -45,6 +45,10 @@ from triomq.store.recovered import Piece, assemble
 _CHUNK = 1 << 18
 """Bytes that are received at once."""
 
+_HOLD = 0.001
+"""Seconds between looks at a batch that is held: a consumer beside us answers within a third of it, and a sync takes
+as long or longer."""
+
 _RETRY = 1.0
 """Seconds until batches are sent again that could not be written: so often a full disk is asked, and so long publishers
 wait for one that has room again."""
@@ -66,6 +70,8 @@ class StoreSession:
         self._stream = stream
         self._reader = StoreFrameReader()
         self._wanted = trio.Event()
+        self._held = trio.Event()  # set while the journal holds a batch
+        self._is_due = False  # whether it has done so for long enough
         self._settles_early = False  # whether settlements are to be sent ahead of the batches, to make room
         self._again = True  # whether unanswered batches and reads are to be sent, of an earlier host or a failed write
         self._copies: dict[int, _Copy] = {}
@@ -105,6 +111,7 @@ class StoreSession:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._send)
                 nursery.start_soon(self._handle_answers, nursery)
+                nursery.start_soon(self._tick)
         except BaseExceptionGroup as group:
             raise unwrap_group(group) from None
         finally:
@@ -144,14 +151,29 @@ class StoreSession:
         early, self._settles_early = journal.early_settlements() if self._settles_early else [], False
         frames: list[ToStore] = [SettleEarly(early)] if early else []
         frames += [Write(batch) for batch in journal.unanswered] if again else []
-        while (batch := journal.take()) is not None:
+        patient, self._is_due = not self._is_due, False
+        while (batch := journal.take(patient=patient)) is not None:
             frames.append(Write(batch))
+        if journal.is_held:
+            self._held.set()
         frames += [fetch.request for fetch in journal.take_fetches(again=again)]
         frames += [
             BackUp(number, str(copy.path)) for number, copy in self._copies.items() if number > self._sent_copies
         ]
         self._sent_copies = self._copied
         return frames
+
+    async def _tick(self) -> None:
+        """Send what was held, in the end; a timer for each batch would cost more than the batch."""
+        while True:
+            await self._held.wait()
+            await trio.sleep(_HOLD)
+            if self._journal.tick():
+                self._held = trio.Event()
+                self._is_due = True
+                self._wake()
+            elif not self._journal.is_held:
+                self._held = trio.Event()
 
     async def _try_again(self) -> None:
         await trio.sleep(_RETRY)
