@@ -155,11 +155,11 @@ class _Debts:
 class BatchBuilder:
     """The open batch; created by the journal, ends when it is sent.
 
-    ``size`` is about its size in bytes, ``unpaid`` how many copies are in it that consumers do not have, and publishers
-    wait for.
+    ``size`` is about its size in bytes. ``unpaid`` is how many copies are in it that publishers wait for, and consumers
+    do not have; ``paid`` counts those that consumers have.
     """
 
-    __slots__ = ("_debts", "_delivered", "_open", "_operations", "_settled", "_thins_at", "size", "unpaid")
+    __slots__ = ("_debts", "_delivered", "_open", "_operations", "_settled", "_thins_at", "paid", "size", "unpaid")
 
     def __init__(self) -> None:
         self._operations: list[Operation | _Segment] = []
@@ -170,6 +170,7 @@ class BatchBuilder:
         self._thins_at = _THIN
         self.size = 0
         self.unpaid = 0
+        self.paid = 0
 
     def __bool__(self) -> bool:
         """Return whether there is anything to send."""
@@ -215,7 +216,9 @@ class BatchBuilder:
         """Report to publishers that consumers have messages with ids in a row, those of them that are owed."""
         debts = self._debts.get(queue)
         if debts is not None:
-            self.unpaid -= debts.pay(first, count)
+            paid = debts.pay(first, count)
+            self.unpaid -= paid
+            self.paid += paid
 
     @property
     def owes(self) -> bool:

@@ -300,7 +300,8 @@ class Journal:
             self._failures = min(_MOST_FAILURES, 2 * self._failures + 1)
             self._hurries = self._failures
             return True
-        self._failures = 0
+        if self._builder.paid:
+            self._builder.paid = self._failures = 0
         due = self._is_ripe and not self._builder.unpaid
         self._is_ripe = True
         return due
