@@ -205,3 +205,161 @@ def test_pending_bytes_are_those_of_contents_and_the_size_is_what_the_core_says(
     batch = journal.take()
     assert batch is not None
     assert [each.size for each in batch.operations if isinstance(each, MessagesAppended)] == [7]
+
+
+# Publishers, consumers, and batches that are left empty
+
+
+class Owed:
+    """What a publisher is owed."""
+
+    def __init__(self) -> None:
+        self.unsafe = self.number = 0
+
+    def wait_for(self, number: int, count: int) -> None:
+        self.number = number
+        self.unsafe += count
+
+    def consumed(self, count: int) -> None:
+        self.unsafe -= count
+
+
+def owe(journal: Journal, first: int, count: int = 1, *, queue: int = 1, delivered: bool = True) -> Owed:
+    """Append messages that a publisher waits for, and send them to a consumer."""
+    owed = Owed()
+    journal.owe(queue, first, count, owed)
+    journal.append(queue, first, b"head", [b"x"] * count, count)
+    if delivered:
+        journal.delivered(queue, 0, first - 1, first + count - 1)
+    return owed
+
+
+def test_batch_that_is_left_empty_gives_its_number_back(journal: Journal) -> None:
+    owed = owe(journal, 1, 3)
+    journal.settle(1, 1, 3, consumed=True)
+    assert (owed.number, owed.unsafe) == (11, 0)
+    assert journal.take() is None
+    assert (journal.open_batch, journal.require_commit(), journal.unanswered) == (11, 10, [])
+    add_one(journal)
+    batch = journal.take()
+    assert batch is not None
+    assert batch.number == 11
+
+
+def test_batch_that_is_left_empty_is_sent_if_its_number_is_waited_for(journal: Journal) -> None:
+    owe(journal, 1)
+    assert journal.require_commit() == 11
+    journal.settle(1, 1, consumed=True)
+    batch = journal.take()
+    assert batch is not None
+    assert (batch.number, batch.operations) == (11, [])
+    owe(journal, 2)
+    journal.settle(1, 2, consumed=True)
+    assert journal.take() is None, "the number of the next one is waited for by nobody"
+
+
+def test_debts_are_paid_by_ids_whatever_the_ranges(journal: Journal) -> None:
+    owed = [owe(journal, 1, 3), owe(journal, 4), owe(journal, 9, 2)]
+    other = owe(journal, 1, 20, queue=2)
+    journal.settle(1, 3, 7, consumed=True)
+    assert [each.unsafe for each in owed] == [2, 0, 1]
+    journal.settle(1, 1, 1)
+    journal.settle(1, 2, 1, consumed=True)
+    journal.settle(1, 10, 5, consumed=True)
+    journal.settle(3, 1, 5, consumed=True)
+    assert [each.unsafe for each in owed] == [1, 0, 0]
+    assert other.unsafe == 20
+
+
+def test_debts_of_a_batch_that_was_sent_are_not_paid(journal: Journal) -> None:
+    owed = owe(journal, 1)
+    assert journal.take() is not None
+    journal.settle(1, 1, consumed=True)
+    assert (owed.number, owed.unsafe) == (11, 1)
+
+
+def test_batch_is_held_while_consumers_have_all_that_publishers_wait_for(journal: Journal) -> None:
+    for first in range(1, 4):
+        owe(journal, first)
+        assert journal.take(patient=True) is None
+        assert journal.is_held
+        assert not journal.tick()
+        journal.settle(1, first, consumed=True)
+    owe(journal, 4)
+    assert not journal.tick()
+    assert journal.tick(), "the consumer takes its time"
+    assert journal.take(patient=True) is not None
+    assert not journal.is_held
+
+
+def test_batch_with_a_message_that_no_consumer_has_is_not_held(journal: Journal) -> None:
+    owe(journal, 1)
+    owe(journal, 2, delivered=False)
+    assert journal.take(patient=True) is not None
+    assert not journal.is_held
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_batch_that_does_something_else_is_not_held(journal: Journal, *, required: bool) -> None:
+    owe(journal, 1)
+    if required:
+        journal.require_commit()
+    else:
+        add_one(journal)
+    assert journal.take(patient=True) is not None
+
+
+def test_batch_of_very_many_queues_is_not_held(journal: Journal) -> None:
+    for queue in range(1, 20):
+        owe(journal, 1, queue=queue)
+    assert journal.take(patient=True) is not None
+
+
+def test_batch_that_nobody_waits_for_is_held_for_a_while(journal: Journal) -> None:
+    journal.settle(1, 1)
+    assert journal.take(patient=True) is None
+    assert not journal.tick()
+    assert journal.tick()
+    assert journal.take(patient=True) is not None
+    journal.settle(1, 2)
+    assert journal.take(patient=True) is None, "this one has not been held yet"
+
+
+def test_batches_are_sent_at_once_after_one_was_held_for_nothing(journal: Journal) -> None:
+    """Consumers that take their time cost publishers nothing but a try now and then."""
+    first, held = 1, []
+    for number in range(100):
+        owe(journal, first)
+        if journal.take(patient=True) is None:
+            held.append(number)
+            assert not journal.tick()
+            assert journal.tick()
+            assert journal.take(patient=True) is not None
+        journal.answered(journal.open_batch - 1)
+        first += 1
+    assert held == [0, 2, 6, 14, 30, 62]
+    for _ in range(64):
+        owe(journal, first)
+        if journal.take(patient=True) is None:
+            break
+        journal.answered(journal.open_batch - 1)
+        first += 1
+    journal.settle(1, first, consumed=True)
+    assert not journal.tick(), "a consumer was fast enough"
+    owe(journal, first + 1)
+    assert journal.take(patient=True) is None
+
+
+def test_what_is_settled_takes_no_memory_while_the_disk_is_slow(journal: Journal) -> None:
+    content = bytes(100_000)
+    for number in range(1, 1001):
+        journal.owe(1, number, 1, Owed())
+        journal.append(1, number, b"head", [content], len(content))
+        if number != 500:
+            journal.settle(1, number, consumed=True)
+        assert journal.pending_bytes < 5_000_000
+    batch = journal.take()
+    assert batch is not None
+    (append,) = batch.operations
+    assert isinstance(append, MessagesAppended)
+    assert (append.first, append.count) == (500, 1)

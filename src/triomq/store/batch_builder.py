@@ -30,6 +30,7 @@ from triomq.store.operations import (
     MessagesAppended,
     MessagesDelivered,
     MessagesSettled,
+    MessagesSpilled,
     Operation,
     OperationBatch,
     QueueDeleted,
@@ -230,13 +231,12 @@ class BatchBuilder:
         """Whether consumers have been sent all that publishers wait for; false if it takes long to find out."""
         if len(self._debts) > _LOOKED_AT or any(not isinstance(each, _Segment) for each in self._operations):
             return False
-        return all(
-            debts.stop - 1 <= self._delivered.get((queue, 0), (0, 0))[1] for queue, debts in self._debts.items()
-        )
+        return all(debts.stop - 1 <= self._delivered.get((queue, 0), (0, 0))[1] for queue, debts in self._debts.items())
 
     def drop_paid(self) -> bool:
         """Forget debts that are paid; return whether one is left that was there the last time."""
-        return any([debts.drop_paid() for debts in self._debts.values()])
+        overdue = [debts.drop_paid() for debts in self._debts.values()]
+        return any(overdue)
 
     def delivered(self, queue: int, level: int, after: int, up_to: int) -> None:
         """Mark messages of a level up to an id as delivered; up to ``after`` they were before."""
@@ -283,7 +283,6 @@ class BatchBuilder:
     def batch(self, number: int) -> OperationBatch:
         """Return the batch."""
         settled = {queue: _merged(ranges) for queue, ranges in self._settled.items()}
-        segments = [each for each in self._operations if isinstance(each, _Segment)]
         operations: list[Operation] = []
         for each in self._operations:
             if not isinstance(each, _Segment):
@@ -298,12 +297,23 @@ class BatchBuilder:
             for (queue, level), (after, up_to) in self._delivered.items()
             if not _has_all(settled.get(queue, ()), after + 1, up_to + 1)
         ]
-        for segment in segments:
-            if ranges := settled.get(segment.queue):
-                first, stop = segment.first, segment.stop
-                settled[segment.queue] = [each for each in ranges if each[0] < first or each[0] + each[1] > stop]
+        for queue, own in self._own_from().items():
+            if ranges := settled.get(queue):
+                settled[queue] = [(first, min(count, own - first)) for first, count in ranges if first < own]
         operations += [MessagesSettled(queue, ranges) for queue, ranges in settled.items() if ranges]
         return OperationBatch(number, operations)
+
+    def _own_from(self) -> dict[int, int]:
+        """Return from which ids on all messages of a queue are this batch's own, where that is so.
+
+        What this batch appends says itself what of it is settled; what lies between is of messages in memory alone.
+        """
+        spilled = {each.queue for each in self._operations if isinstance(each, MessagesSpilled)}
+        own: dict[int, int] = {}
+        for each in self._operations:
+            if isinstance(each, _Segment) and each.queue not in spilled:
+                own.setdefault(each.queue, each.first)
+        return own
 
 
 def _touching(ranges: Sequence[Range], first: int, stop: int) -> list[Range]:

@@ -75,6 +75,7 @@ class Journal:
         self._is_required = False  # whether somebody waits for the number of the open batch
         self.is_held = False
         self._is_ripe = False  # whether the open batch was held when ``tick`` was called
+        self._is_overdue = False  # whether consumers took too long
         self._failures = 0
         self._hurries = 0  # batches that are not held, since consumers were too slow for those before them
         self._last = 0  # number of the last batch that was taken
@@ -271,7 +272,7 @@ class Journal:
         self.is_held = patient and self._may_wait()
         if self.is_held:
             return None
-        self._is_ripe = False
+        self._is_ripe = self._is_overdue = False
         builder, self._builder = self._builder, BatchBuilder()
         size, batch = builder.size, builder.batch(self.open_batch)
         if not batch.operations and not self._is_required and not builder.owes:
@@ -285,7 +286,7 @@ class Journal:
     def _may_wait(self) -> bool:
         """Return whether nobody waits for the open batch, or only for what consumers may be settling right now."""
         builder = self._builder
-        if self._is_required:
+        if self._is_required or self._is_overdue:
             return False
         if not builder.unpaid:
             return not self._is_ripe
@@ -295,10 +296,11 @@ class Journal:
         return builder.is_with_consumers
 
     def tick(self) -> bool:
-        """Return whether the open batch has been held for long enough; called once in a while as long as it is held."""
+        """Return whether the open batch need not be held any longer; called once in a while as long as it is held."""
         if self._builder.drop_paid():
             self._failures = min(_MOST_FAILURES, 2 * self._failures + 1)
             self._hurries = self._failures
+            self._is_overdue = True
             return True
         if self._builder.paid:
             self._builder.paid = self._failures = 0

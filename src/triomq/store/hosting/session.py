@@ -71,7 +71,6 @@ class StoreSession:
         self._reader = StoreFrameReader()
         self._wanted = trio.Event()
         self._held = trio.Event()  # set while the journal holds a batch
-        self._is_due = False  # whether it has done so for long enough
         self._settles_early = False  # whether settlements are to be sent ahead of the batches, to make room
         self._again = True  # whether unanswered batches and reads are to be sent, of an earlier host or a failed write
         self._copies: dict[int, _Copy] = {}
@@ -151,8 +150,7 @@ class StoreSession:
         early, self._settles_early = journal.early_settlements() if self._settles_early else [], False
         frames: list[ToStore] = [SettleEarly(early)] if early else []
         frames += [Write(batch) for batch in journal.unanswered] if again else []
-        patient, self._is_due = not self._is_due, False
-        while (batch := journal.take(patient=patient)) is not None:
+        while (batch := journal.take(patient=True)) is not None:
             frames.append(Write(batch))
         if journal.is_held:
             self._held.set()
@@ -170,7 +168,6 @@ class StoreSession:
             await trio.sleep(_HOLD)
             if self._journal.tick():
                 self._held = trio.Event()
-                self._is_due = True
                 self._wake()
             elif not self._journal.is_held:
                 self._held = trio.Event()
