@@ -59,6 +59,20 @@ def publishes(client: AMQPEngine, count: int, size: int, *, unique: bool = False
     return joined(client)
 
 
+def lively(client: AMQPEngine, count: int, *, keys: int = 1, sizes: int = 1) -> bytes:
+    """Let the client publish as services do: a trace header, message-id and timestamp differ in each message."""
+    for number in range(count):
+        properties = BasicProperties(
+            content_type="application/json",
+            headers={"traceparent": f"00-{number:032x}-{number:016x}-01"},
+            message_id=f"{number:036d}",
+            timestamp=number,
+        )
+        method = BasicPublish("exchange", f"routing.key.{number % keys:06}")
+        client.send_content(1, method, encode_properties(properties), bytes(200 + number % sizes))
+    return joined(client)
+
+
 def main() -> None:
     """Print the table."""
     seconds = 0.05 if "--quick" in sys.argv else 1.0
@@ -72,6 +86,11 @@ def main() -> None:
         measure(f"publish, {size} B, all alike", reading(server, publishes(client, 5000, size), 5000))
         measure(f"publish, {size} B, unique id", reading(server, publishes(client, 5000, size, unique=True), 5000))
     measure("publish, 100 to 150 B", reading(server, publishes(client, 5000, 100, sizes=50), 5000))
+    measure("publish, 200 B, real properties", reading(server, lively(client, 5000), 5000))
+    measure("the same, 200 to 250 B", reading(server, lively(client, 5000, sizes=50), 5000))
+    measure("the same, 16 keys in turn", reading(server, lively(client, 5000, keys=16), 5000))
+    measure("the same, 16 keys, 200 to 250 B", reading(server, lively(client, 5000, keys=16, sizes=50), 5000))
+    measure("the same, a key each", reading(server, lively(client, 5000, keys=5000), 5000))
     measure("publish, 64 KiB", reading(server, publishes(client, 50, 65536), 50))
     measure("publish, 16 MiB", reading(server, publishes(client, 1, 16 * 2**20), 1))
 

@@ -48,6 +48,7 @@ from triomq.core import (
     make_binding,
     make_predicate,
     settle,
+    traits_of,
 )
 
 QUICK = "--quick" in sys.argv
@@ -331,7 +332,12 @@ def with_properties(properties: Properties) -> tuple[Head, bytes]:
     encoded = encode_core(properties)
     timed, ranked = properties.expiration is not None, properties.priority is not None
     size = len(encoded)
-    head = Head(properties_stop=size, body_start=size, routing_key="q", has_expiration=timed, has_priority=ranked)
+    head = Head(
+        properties_stop=size,
+        body_start=size,
+        routing_key="q",
+        traits=traits_of(has_expiration=timed, has_priority=ranked),
+    )
     return head, encoded + BODY
 
 

@@ -5,8 +5,12 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import repeat
+
+import msgspec
 
 from engines import best, reading
+from triomq.core import Head
 from triomq.protocols import NO_PROPERTIES, BasicProperties, encode_properties
 from triomq.protocols.dmp import PROTOCOL_HEADER, DMPEngine, MessageRun, Target
 
@@ -38,11 +42,12 @@ def messages(
     *,
     keys: int = 1,
     sizes: int = 1,
+    digits: int = 5,
     properties: Sequence[bytes] = (NO_PROPERTIES,),
 ) -> bytes:
     """Let the client send ``count`` messages."""
     for number in range(count):
-        key, body = f"routing.key.{number % keys:05}", bytes(size + number % sizes)
+        key, body = f"routing.key.{number % keys:0{digits}}", bytes(size + number % sizes)
         client.send_message("exchange", key, properties[number % len(properties)], body)
     return joined(client)
 
@@ -63,6 +68,13 @@ def main() -> None:
     measure("read, 100 B, unique id", reading(server, messages(client, 5000, 100, properties=unique), 5000))
     measure("read, 100 B, 50 keys in turns", reading(server, messages(client, 5000, 100, keys=50), 5000))
     measure("read, 100 B, each key once", reading(server, messages(client, 5000, 100, keys=5000), 5000))
+    measure(
+        "read, 100 B, 50 keys, 1 and 2 digits", reading(server, messages(client, 5000, 100, keys=50, digits=1), 5000)
+    )
+    measure("read, 100 to 150 B, 50 keys", reading(server, messages(client, 5000, 100, keys=50, sizes=51), 5000))
+    measure(
+        "read, 100 to 150 B, unique id", reading(server, messages(client, 5000, 100, sizes=51, properties=unique), 5000)
+    )
     measure("read, 100 to 150 B", reading(server, messages(client, 5000, 100, sizes=50), 5000))
     measure("read, 64 KiB", reading(server, messages(client, 50, 65536), 50))
     measure("read, 100 B, one per chunk", reading(server, messages(client, 1, 100), 1))
@@ -79,15 +91,21 @@ def main() -> None:
 
     measure("send, 100 B, as it came", forward)
     shape = run.envelope
+    form = Head("exchange", "key", shape.properties_start, shape.properties_stop, shape.body_start)
+    forms = [Head("exchange", f"key.{number:03}", *msgspec.structs.astuple(form)[2:]) for number in range(500)]
+
+    def frame_each() -> int:
+        feed.send_framed(forms, run.contents)
+        feed.data_to_send()
+        return len(run.contents)
 
     def frame() -> int:
-        feed.send_framed(
-            "exchange", "key", shape.properties_start, shape.properties_stop, shape.body_start, 0, run.contents
-        )
+        feed.send_framed(repeat(form), run.contents)
         feed.data_to_send()
         return len(run.contents)
 
     measure("send, 100 B, from another form", frame)
+    measure("send, 100 B, from another form, keys", frame_each)
     body = bytes(100)
 
     def send() -> int:
@@ -98,8 +116,16 @@ def main() -> None:
 
     measure("send, 100 B, one by one", send)
 
+    def send_each() -> int:
+        for properties in unique[:500]:
+            client.send_message("exchange", "key", properties, body)
+        client.data_to_send()
+        return 500
+
+    measure("send, 100 B, one by one, unique id", send_each)
+
     for name, value in rows:
-        print(f"{name:32} {value:10.3f} µs")
+        print(f"{name:38} {value:10.3f} µs")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from operator import attrgetter
 
 import msgspec
 
+from triomq.store.gathered import joined
 from triomq.store.interface import StoreStatistics
 from triomq.store.operations import (
     AttemptsCounted,
@@ -158,7 +159,7 @@ class MemoryStore:
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
         """Give the bodies of delayed messages."""
         delayed = self._queues.get(queue, _NONE).delayed
-        return [delayed[number].body if number in delayed else None for number in numbers]
+        return [bytes(joined(delayed[number].body)) if number in delayed else None for number in numbers]
 
     def forget_spilled(self) -> None:
         """Forget what was only out of memory, as a store does that a broker opens."""
@@ -199,7 +200,7 @@ class MemoryStore:
 
 
 def _insert(segments: dict[int, _Segment], operation: MessagesAppended | MessagesSpilled, size: int) -> None:
-    segment = _Segment(operation.count, size, operation.body)
+    segment = _Segment(operation.count, size, bytes(joined(operation.body)))
     segment.settled = bits_of(operation.first, operation.count, operation.settled)
     if segment.left:
         segments[operation.first] = segment

@@ -63,6 +63,16 @@ def test_contradictory_user_is_refused(options: dict[str, object], text: str) ->
         User(**options)  # type: ignore[arg-type]
 
 
+def test_key_has_one_owner() -> None:
+    users = {"ada": User(curve_key="a" * 40), "bob": User("secret", curve_key="a" * 40)}
+    with pytest.raises(ConfigError, match=r"users\.bob\.curve_key: it is the key of 'ada' too"):
+        records_of(users)
+    (record,) = records_of({"ada": users["ada"]})
+    assert record.curve_key == "a" * 40
+    with pytest.raises(ConfigError, match="curve_key: found 'short'"):
+        User(curve_key="short")
+
+
 def test_name_is_not_empty() -> None:
     with pytest.raises(ConfigError, match="without a name"):
         records_of({"": "secret"})

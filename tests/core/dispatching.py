@@ -6,12 +6,12 @@ from typing import cast
 from hypothesis import strategies as st
 
 from triomq.actors import Ref
-from triomq.core import Batch, Feed, Head, Window
+from triomq.core import Batch, Feed, Head, Window, traits_of
 from triomq.core.backlog import MemoryBacklog
 from triomq.core.dispatch.dispatch import Dispatch
 
 NO_ACTOR = cast("Ref", None)
-HEADS = [Head(), Head(publisher=1), Head(publisher=2)]
+HEADS = [Head(), Head(traits=traits_of(publisher=1)), Head(traits=traits_of(publisher=2))]
 
 
 class HarnessFeed(Feed):

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 
 from memory_store import MemoryStore
 from triomq.actors import Backoff
-from triomq.core import Directory, Get, Head, NotResident, Persistence, QueueState, recover
+from triomq.core import Directory, Get, Head, NotResident, Persistence, QueueState, recover, traits_of
 from triomq.core.backlog import PagedBacklog
 
 from .harness import Harness, open_harness
 from .simulated_disk import SimulatedDisk
 
-PERSISTENT = Head(routing_key="q", persistent=True)
+PERSISTENT = Head(routing_key="q", traits=traits_of(persistent=True))
 TRANSIENT = Head(routing_key="q")
 
 ONE = 1

@@ -27,4 +27,4 @@ def test_properties_and_body_are_found_inside_their_framing(
 
 def test_head_without_offsets_has_a_body_alone() -> None:
     message = QueueMessage(Head(), b"body")
-    assert (message.head.codec, message.properties, message.body) == (CORE_CODEC, b"", b"body")
+    assert (message.head.traits.codec, message.properties, message.body) == (CORE_CODEC, b"", b"body")

@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.core import CORE_CODEC, Codecs, Head, Properties, QueueMessage, amend_core, decode_core, encode_core
+from triomq.core import (
+    CORE_CODEC,
+    Codecs,
+    Head,
+    Properties,
+    QueueMessage,
+    amend_core,
+    decode_core,
+    encode_core,
+    traits_of,
+)
 
 TEXTS = st.none() | st.text(max_size=5)
 HEADERS = st.dictionaries(
@@ -45,7 +55,9 @@ def test_no_properties_take_no_octets() -> None:
 def test_codecs_decode_by_the_tag_of_the_head() -> None:
     codecs = Codecs()
     codecs.register(7, lambda encoded: Properties(type=encoded.decode()), amend_core)
-    assert codecs.decode(QueueMessage(Head(codec=7, properties_stop=3), b"abcbody")) == Properties(type="abc")
+    assert codecs.decode(QueueMessage(Head(properties_stop=3, traits=traits_of(codec=7)), b"abcbody")) == Properties(
+        type="abc"
+    )
     assert codecs.decode(QueueMessage(Head(), b"body")) == Properties()
 
 
@@ -59,6 +71,6 @@ def test_codec_tag_is_never_given_to_two(codec: int) -> None:
 
 
 def test_properties_of_an_unknown_wire_are_none_and_stay_as_they_came() -> None:
-    codecs, message = Codecs(), QueueMessage(Head(77, "e", "k", 0, 4, 1, 0, 0), b"blue")
+    codecs, message = Codecs(), QueueMessage(Head("e", "k", 0, 4, 1, traits=traits_of(codec=77)), b"blue")
     assert codecs.read(message) == Properties()
     assert codecs.amend(message, {"a": 1}) == (b"blue", 0)

@@ -125,6 +125,8 @@ class Publishing(Party):
     """Whether it hears of each message what became of it."""
     persists: ClassVar[bool] = True
     """Whether its messages can be durable, and go into any sink."""
+    is_read: ClassVar[bool] = True
+    """Whether the broker reads what it sends from a stream of its own, so that it can wait when it runs ahead."""
     cushion = 0.01  # for the store's thread or process
 
     def __init__(self, broker: Broker, nursery: trio.Nursery, user: str = "guest") -> None:
@@ -245,6 +247,7 @@ class ProgramPublishing(Publishing):
 
     answers = True
     has_users = False
+    is_read = False
 
     async def open(self, sink: str = "") -> None:
         self._sink = sink
@@ -521,7 +524,7 @@ class DirectConsuming(Consuming):
         with self._scope:
             async for event in direct_events_of(self._engine, self._stream):
                 if isinstance(event, MessageRun):
-                    self.got += [event.envelope.body(content) for content in event.contents]
+                    self.got += [envelope.body(content) for envelope, content in event.messages()]
                 elif isinstance(event, DirectEnd):
                     self.ended = True
 

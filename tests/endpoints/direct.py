@@ -121,10 +121,9 @@ class Direct:
 
 def taken(run: MessageRun) -> list[Taken]:
     """Take a run apart."""
-    shape = run.envelope
     return [
         Taken(shape.body(content), shape.exchange, shape.routing_key, shape.properties(content))
-        for content in run.contents
+        for shape, content in run.messages()
     ]
 
 

@@ -11,7 +11,7 @@ from foreign_endpoint import install
 from triomq import AMQP, Config, load_config
 from triomq.app import open_broker
 from triomq.app.tree import Tree
-from triomq.core import Head, Properties, QueueMessage
+from triomq.core import Head, Properties, QueueMessage, traits_of
 from triomq.endpoints import EndpointTypes
 from triomq.errors import ConfigError
 from triomq.store.hosting import StoreSettings
@@ -113,7 +113,7 @@ def test_foreign_endpoint_that_cannot_be_loaded_names_which_package_brings_it(
 
 async def test_foreign_endpoint_brings_its_codecs_and_its_standard_sinks(folder: Path) -> None:
     install(folder)
-    message = QueueMessage(Head(77, "e", "k", 0, 4, 1, 0, 0), b"blue")
+    message = QueueMessage(Head("e", "k", 0, 4, 1, traits=traits_of(codec=77)), b"blue")
     async with open_broker() as broker:
         assert broker.context.codecs.decode(message) == Properties()
         await broker.listen(EndpointTypes()["lines"](port=0))  # type: ignore[call-arg]  # as above
@@ -125,7 +125,7 @@ async def test_foreign_endpoint_brings_its_codecs_and_its_standard_sinks(folder:
 
 
 def test_store_may_have_messages_of_an_installed_protocol_that_does_not_listen(folder: Path, tmp_path: Path) -> None:
-    message = QueueMessage(Head(77, "e", "k", 0, 4, 1, 0, 0), b"blue")
+    message = QueueMessage(Head("e", "k", 0, 4, 1, traits=traits_of(codec=77)), b"blue")
     install(folder)
     assert Tree().codecs.decode(message) == Properties()
     assert Tree(StoreSettings(tmp_path)).codecs.decode(message).app_id == "blue"

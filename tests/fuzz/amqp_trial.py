@@ -31,6 +31,7 @@ from triomq.protocols.amqp import (
     LoginRequested,
     Method,
     OpenRequested,
+    PublishMix,
     PublishRun,
     Received,
     Settings,
@@ -198,6 +199,11 @@ def flatten(events: Iterable[Event]) -> list[object]:
         match event:
             case PublishRun():
                 flat += [(event.channel, event.method, event.framing, octets) for octets in event.contents]
+            case PublishMix():
+                flat += [
+                    (event.channel, kind.method, kind.framing, octets)
+                    for kind, octets in zip(event.kinds, event.contents, strict=True)
+                ]
             case DeliverRun():
                 for tag, octets in zip(event.tags, event.contents, strict=True):
                     what = event.method

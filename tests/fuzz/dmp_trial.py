@@ -127,10 +127,11 @@ def messages_of(side: Side) -> list[Message]:
     found = []
     for event in side.events:
         if isinstance(event, MessageRun):
-            shape = event.envelope
             if event.size != sum(map(len, event.contents)):
                 raise Violation(f"a run of {event.size} octets has {sum(map(len, event.contents))}")
-            for content in event.contents:
+            if event.envelopes is not None and len(event.envelopes) != len(event.contents):
+                raise Violation(f"a run of {len(event.contents)} messages has {len(event.envelopes)} envelopes")
+            for shape, content in event.messages():
                 names = (name.encode("utf-8", "surrogateescape") for name in (shape.exchange, shape.routing_key))
                 found.append(Message(*names, shape.properties(content), shape.options, shape.body(content)))
                 if int.from_bytes(content[:4], "big") != len(content) - 4 or read(content[4:]) != found[-1]:

@@ -219,3 +219,13 @@ def test_access_changes_with_its_user() -> None:
     users.put(make_user(permissions={"default": ALL}))
     assert not access.may_enter  # that of a user who is gone; the new one has another
     assert users.access("ada", "default").may_enter
+
+
+def test_key_leads_to_its_owner_as_long_as_that_is_a_user() -> None:
+    users = Users([UserRecord(name="ada", curve_key="key"), UserRecord(name="bob", password="secret")])
+    assert (users.owner_of("key"), users.owner_of("other"), users.owner_of("")) == ("ada", None, None)
+    changes = users.put(UserRecord(name="ada", curve_key="another"))
+    assert (users.owner_of("key"), users.owner_of("another")) == (None, "ada")
+    assert changes.ended == ("ada",)
+    users.put(UserRecord(name="ada", curve_key="another", expires=time.time() - 1))
+    assert users.owner_of("another") is None

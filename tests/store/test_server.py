@@ -46,7 +46,7 @@ class Broker:
         self.thread.start()
 
     def send(self, *frames: ToStore) -> None:
-        self.wire.sendall(b"".join(map(encode_frame, frames)))
+        self.wire.sendall(b"".join(buffer for frame in frames for buffer in encode_frame(frame)))
 
     def receive(self) -> ToStore | FromStore:
         while not self.frames:
@@ -165,7 +165,7 @@ def test_copy_is_made(broker: Broker, tmp_path: Path) -> None:
 
 
 def test_batches_that_have_arrived_whole_are_committed_when_the_broker_is_gone(broker: Broker, tmp_path: Path) -> None:
-    last = encode_frame(Write(OperationBatch(3, [append(3)])))
+    last = b"".join(encode_frame(Write(OperationBatch(3, [append(3)]))))
     broker.send(Write(OperationBatch(1, [DECLARE, append(1)])), Write(OperationBatch(2, [append(2)])))
     broker.wire.sendall(last[:-1])
     broker.leave()
@@ -197,7 +197,7 @@ def test_process_serves_and_ends_with_its_wire(tmp_path: Path) -> None:
     with process(tmp_path) as (started, wire):
         reader = StoreFrameReader()
         assert reader.feed(wire.recv(1 << 16)) == [StoreOpened(0, [])]
-        wire.sendall(encode_frame(Write(OperationBatch(1, [DECLARE]))))
+        wire.sendall(b"".join(encode_frame(Write(OperationBatch(1, [DECLARE])))))
         assert reader.feed(wire.recv(1 << 16)) == [BatchesCommitted(1)]
         wire.close()
         assert started.wait(20) == 0
@@ -208,5 +208,5 @@ def test_signals_that_are_for_the_broker_do_not_end_it(tmp_path: Path, number: s
     with process(tmp_path) as (started, wire):
         wire.recv(1 << 16)
         started.send_signal(number)
-        wire.sendall(encode_frame(Write(OperationBatch(1, [DECLARE]))))
+        wire.sendall(b"".join(encode_frame(Write(OperationBatch(1, [DECLARE])))))
         assert StoreFrameReader().feed(wire.recv(1 << 16)) == [BatchesCommitted(1)]

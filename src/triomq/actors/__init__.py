@@ -17,7 +17,7 @@ from triomq.actors.supervisor import DynamicSupervisor, Supervisor
 from triomq.actors.system import System, open_system
 from triomq.actors.task_ref import TaskRef
 from triomq.actors.tree import TreeNode
-from triomq.actors.turn import BUDGET, Turn
+from triomq.actors.turn import BUDGET, Source, Turn
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
     # writing actors
@@ -33,6 +33,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "System",
     "TaskRef",
     "BUDGET",
+    "Source",
     "Turn",
     "is_under_asyncio",
     "open_system",

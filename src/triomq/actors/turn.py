@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 
 import trio
 
@@ -45,10 +45,20 @@ LONGEST: Final = 100_000
 after a checkpoint, so that even they cannot stop the loop."""
 
 
+class Source(Protocol):
+    """What brings work, and can be asked to bring none for a while: a client that is read from."""
+
+    def hold_back(self) -> bool:
+        """Bring nothing more until ``go_ahead`` is called as often as this; return False if that cannot be."""
+
+    def go_ahead(self) -> None:
+        """Go on, soon; may be called in the middle of another turn."""
+
+
 class Turn:
     """The one place of a system where turns happen; ``system.turn``, made by the system and gone with it."""
 
-    __slots__ = ("charged", "phase", "ready", "spent", "steps", "system", "touched")
+    __slots__ = ("charged", "phase", "ready", "source", "spent", "steps", "system", "touched")
 
     def __init__(self, system: System) -> None:
         self.system = system
@@ -57,6 +67,7 @@ class Turn:
         self.touched: deque[Handling] = deque()  # actors whose after_batch is due
         self.spent = 0  # queue pushes
         self.charged = 0  # other work, in queue pushes
+        self.source: Source | None = None  # what brought the first of the pushes, if it can be held back
         self.steps = LONGEST
 
     @property
@@ -122,6 +133,7 @@ class Turn:
         self.phase = NO_TURN
         self.spent = 0  # queue pushes
         self.charged = 0  # other work, in queue pushes
+        self.source = None
         if not self.steps:
             self.steps = LONGEST
             self.system.continue_turn()

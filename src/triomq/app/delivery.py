@@ -48,12 +48,12 @@ class Delivery:
     @property
     def sink(self) -> str:
         """The sink that it was published into; empty for the default sink."""
-        return self._batch.head.exchange
+        return self._batch.head_at(self._position).exchange
 
     @property
     def key(self) -> str:
         """The key that it was published with."""
-        return self._batch.head.routing_key
+        return self._batch.head_at(self._position).routing_key
 
     @property
     def redelivered(self) -> bool:

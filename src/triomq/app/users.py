@@ -14,6 +14,9 @@ from triomq.security import ALL, ANY_DOMAIN, Permission, UserChanges, UserLimits
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
+_CurveKey = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40})?$")]
+"""A public key in Z85, or none."""
+
 
 class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Who may log in, how, and what it may.
@@ -24,6 +27,8 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             does not count.
         verifiers: What the password is checked against, as ``triomq user`` writes it.
         certificate: Log in by a TLS client certificate alone, with no password at all.
+        curve_key: The user's public key for ZeroMQ (CURVE), 40 characters as ``triomq user curve`` writes it; no other
+            user has the same.
         permissions: What it may do, by domain; ``"*"`` stands for all domains that are not named, and others cannot be
             entered. Without permissions it may do everything, in all domains, and look into the broker.
         tags: ``administrator`` and ``monitoring`` may look into the broker; others mean nothing here.
@@ -35,6 +40,7 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     password_file: str = ""
     verifiers: tuple[str, ...] = ()
     certificate: bool = False
+    curve_key: _CurveKey = ""
     permissions: dict[str, Permission] | None = None
     tags: tuple[str, ...] = ()
     limits: UserLimits = UserLimits()
@@ -47,8 +53,10 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             raise ValueError("a user has either a password or a password_file, not both")
         if self.verifiers and (self.password or self.password_file):
             raise ValueError("a user has either verifiers or a password, not both")
-        if not (self.password or self.password_file or self.verifiers or self.certificate):
-            raise ValueError("a user needs a password that is not empty, or a password_file, or verifiers")
+        if not (self.password or self.password_file or self.verifiers or self.certificate or self.curve_key):
+            raise ValueError(
+                "a user needs a password that is not empty, or a password_file, or verifiers, or a curve_key"
+            )
         for text in self.verifiers:
             read_verifier(text)
 
@@ -91,6 +99,7 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             name=name,
             password=self.read_password(f"users.{name}") or None,
             verifiers=self.verifiers,
+            curve_key=self.curve_key,
             permissions={ANY_DOMAIN: ALL} if self.permissions is None else self.permissions,
             tags=(security.ADMINISTRATOR, *self.tags) if unlimited else self.tags,
             limits=self.limits,
@@ -117,10 +126,21 @@ def records_of(users: Mapping[str, str | User]) -> list[security.UserRecord]:
             )
     if "" in users:
         raise ConfigError("users: found a user without a name; give it one")
-    return [
+    records = [
         security.make_administrator(name, user) if isinstance(user, str) else user.record(name)
         for name, user in users.items()
     ]
+    _check_keys(records)
+    return records
+
+
+def _check_keys(records: list[security.UserRecord]) -> None:
+    owners: dict[str, str] = {}
+    for record in records:
+        if record.curve_key and owners.setdefault(record.curve_key, record.name) != record.name:
+            raise ConfigError(
+                f"users.{record.name}.curve_key: it is the key of {owners[record.curve_key]!r} too; make another one"
+            )
 
 
 def closing_reasons(changes: UserChanges) -> dict[str, str]:

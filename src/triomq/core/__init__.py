@@ -19,7 +19,7 @@ from triomq.core.dispatch.feed import Feed, Window
 from triomq.core.dispatch.subscription import Subscription
 from triomq.core.ledger import Ledger, Numbered, Settler, postpone, settle
 from triomq.core.memory import MemoryAlarm, Process, anonymous_memory, knows_process_memory, process_memory
-from triomq.core.message import CORE_CODEC, Head, QueueMessage, body_of, properties_of
+from triomq.core.message import CORE_CODEC, Head, QueueMessage, Stretch, Traits, body_of, properties_of, traits_of
 from triomq.core.persistence.persistence import QUEUE_MEMORY, Persistence
 from triomq.core.persistence.recorded_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.persistence.records import decode_key, encode_key, encode_options
@@ -35,16 +35,9 @@ from triomq.core.properties import (
 )
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
-from triomq.core.publishing.publishing import (
-    CachedRoute,
-    Expecting,
-    Pressure,
-    Publisher,
-    PublishingPaused,
-    RoutedRun,
-    Unrouted,
-)
+from triomq.core.publishing.publishing import Expecting, Pressure, Publisher, PublishingPaused, Unrouted
 from triomq.core.publishing.route_cache import RouteCache
+from triomq.core.publishing.routed import CachedRoute, RoutedHead, RoutedRun
 from triomq.core.publishing.transaction import Transaction
 from triomq.core.publishing.waiting_publisher import WaitingPublisher, makes_wait
 from triomq.core.queue.browse import Browse, Discard, Purge
@@ -205,6 +198,7 @@ __all__ = [
     "Restarting",
     "Route",
     "RouteCache",
+    "RoutedHead",
     "RoutedRun",
     "SentToDeadLetters",
     "Session",
@@ -219,10 +213,12 @@ __all__ = [
     "SinkKind",
     "SinkOptions",
     "SinkState",
+    "Stretch",
     "Subscription",
     "Target",
     "TooManyKeys",
     "TooManyLeases",
+    "Traits",
     "Transaction",
     "Unbind",
     "UnknownDelivery",
@@ -253,4 +249,5 @@ __all__ = [
     "require_decodable",
     "settle",
     "take_now",
+    "traits_of",
 ]

@@ -27,6 +27,7 @@ import msgspec
 
 from triomq.core.batch import Batch
 from triomq.core.delivery import Outcome, Postpone, Settle
+from triomq.core.message import Stretch
 from triomq.core.refusals import UnknownDelivery
 
 if TYPE_CHECKING:
@@ -58,12 +59,9 @@ class Numbered(msgspec.Struct, eq=False):
         positions = self.positions
         return offsets if positions is None else [positions[offset] for offset in offsets]
 
-    @property
-    def contents(self) -> list[bytes]:
-        """The messages' bytes, without those that are settled."""
-        contents = self.batch.contents
-        found = contents if self.positions is None else [contents[position] for position in self.positions]
-        return [content for content in found if content is not None]
+    def stretch(self) -> Stretch:
+        """Return the messages, without those that are settled."""
+        return self.batch.stretch(self.positions)
 
 
 def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from triomq.core.message import CORE_CODEC, Head, QueueMessage
+from triomq.core.message import CORE_CODEC, Head, QueueMessage, traits_of
 from triomq.core.packing import from_extension, packable
 from triomq.errors import ProtocolError
 
@@ -108,17 +108,18 @@ def core_message(
     encoded = encode_core(properties)
     start = len(encoded)
     head = Head(
-        CORE_CODEC,
         sink,
         key,
         0,
         start,
         start,
-        publisher=publisher,
-        has_expiration=properties.expiration is not None,
-        has_priority=properties.priority is not None,
-        persistent=properties.persistent,
-        expendable=expendable,
+        traits=traits_of(
+            publisher=publisher,
+            has_expiration=properties.expiration is not None,
+            has_priority=properties.priority is not None,
+            persistent=properties.persistent,
+            expendable=expendable,
+        ),
     )
     return head, encoded + body
 
@@ -172,7 +173,7 @@ class Codecs:
         self._codecs[codec] = decode, amend
 
     def _of(self, message: QueueMessage) -> tuple[Callable[[bytes], Properties], Amend]:
-        return self._codecs.get(message.head.codec, _UNKNOWN)
+        return self._codecs.get(message.head.traits.codec, _UNKNOWN)
 
     def decode(self, message: QueueMessage) -> Properties:
         """Decode a message's properties, whichever wire it came from; empty ones if its wire is not registered."""

@@ -128,6 +128,10 @@ def _read_nothing(data: bytes, position: int) -> tuple[FieldValue, int]:
     return None, position
 
 
+VALUE_SIZES = {code: form.size for code, form in _FIXED.items()} | {ord("D"): 5, ord("T"): 8, ord("V"): 0}
+"""How many octets a value takes by its type octet, where that does not depend on the value."""
+
+
 _READERS: dict[int, Callable[[bytes, int], tuple[FieldValue, int]]] = {
     ord("S"): _read_string,
     ord("x"): _read_octets,

@@ -71,7 +71,8 @@ class UserRecord(msgspec.Struct, frozen=True, kw_only=True):
         password: The password, if the program itself knows it. It is in the memory of the process alone.
         verifiers: Stored instead of a password, as texts: SCRAM's in PostgreSQL's form, or RabbitMQ's hash as
             ``RABBITMQ-SHA-256$`` and what its definitions call ``password_hash``. A user with neither logs in by
-            certificate alone.
+            certificate, or by its key, alone.
+        curve_key: The public key that it owns, for log-ins over ZeroMQ (CURVE); 40 characters (Z85), empty for none.
         permissions: By domain; ``*`` stands for those that are not named. It cannot enter others.
         limits: How much it may have at once.
         expires: When it expires, in seconds since 1970.
@@ -84,6 +85,7 @@ class UserRecord(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     password: str | None = None
     verifiers: tuple[str, ...] = ()
+    curve_key: str = ""
     permissions: Mapping[str, Permission] = MappingProxyType({})
     limits: UserLimits = UserLimits()
     expires: float | None = None
@@ -114,7 +116,8 @@ class UserRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     def proves_alike(self, other: "UserRecord") -> bool:
         """Return whether the same secrets log in as this user and as the other."""
-        return (self.password, self.verifiers) == (other.password, other.verifiers)
+        mine = (self.password, self.verifiers, self.curve_key)
+        return mine == (other.password, other.verifiers, other.curve_key)
 
 
 def make_administrator(name: str, password: str | None = None, *, verifiers: tuple[str, ...] = ()) -> UserRecord:

@@ -69,6 +69,7 @@ class Users:
         self.secret = secret or os.urandom(32)
         self._process_secret = os.urandom(32)  # digests made with it do not outlive the process
         self._users: dict[str, UserRecord] = {}
+        self._owners: dict[str, UserRecord] = {}  # by their CURVE keys
         self._derived: dict[tuple[str, str], ScramVerifier] = {}
         self._accesses: dict[tuple[str, str], Access] = {}
         self._right: dict[bytes, float] = {}
@@ -114,6 +115,7 @@ class Users:
         before, self._users = self._users, users
         self.version += 1
         self._slow = any(user.password is None for user in users.values())
+        self._owners = {user.curve_key: user for user in users.values() if user.curve_key}
         with self._lock:
             self._right.clear()
             self._derived.clear()
@@ -133,6 +135,11 @@ class Users:
             tuple(sorted(regulated)),
             tuple(sorted(removed | changed | less)),
         )
+
+    def owner_of(self, curve_key: str) -> str | None:
+        """Return the user that owns a CURVE key (Z85); None if there is none, or it has expired."""
+        user = self._owners.get(curve_key)
+        return None if user is None or user.has_expired() else user.name
 
     # Permissions
 

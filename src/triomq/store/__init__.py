@@ -4,7 +4,7 @@ This package needs no event loop; the actor that runs a store in a process of it
 """
 
 from triomq.store.backup import back_up
-from triomq.store.body import BodyRun, decode_body, encode_body
+from triomq.store.body import BodyRun, decode_body, encode_body, gather_body
 from triomq.store.checking import Gap, QueueReport, Report, check
 from triomq.store.connecting import DATABASE
 from triomq.store.directory import DirectoryLock
@@ -70,6 +70,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "BodyRun",
     "decode_body",
     "encode_body",
+    "gather_body",
     # what is read
     "Damaged",
     "Reading",

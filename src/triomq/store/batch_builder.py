@@ -24,7 +24,7 @@ from typing import Protocol
 
 import msgspec
 
-from triomq.store.body import BodyRun, encode_body, gaps_of
+from triomq.store.body import BodyRun, gaps_of, gather_body
 from triomq.store.operations import (
     AttemptsCounted,
     MessagesAppended,
@@ -90,7 +90,7 @@ class _Segment(msgspec.Struct):
             first=first,
             count=count,
             size=sum(run.size for run in runs),
-            body=encode_body(body),
+            body=gather_body(body),
             settled=gaps_of(body, first, count) + _touching(ranges, first, stop),
         )
 
@@ -227,11 +227,16 @@ class BatchBuilder:
         return any(debts.is_awaited for debts in self._debts.values())
 
     @property
+    def does_more(self) -> bool:
+        """Whether it has operations other than on messages that were published, delivered or settled."""
+        return any(not isinstance(each, _Segment) for each in self._operations)
+
+    @property
     def is_with_consumers(self) -> bool:
         """Whether consumers have been sent all that publishers wait for; false if it takes long to find out."""
-        if len(self._debts) > _LOOKED_AT or any(not isinstance(each, _Segment) for each in self._operations):
-            return False
-        return all(debts.stop - 1 <= self._delivered.get((queue, 0), (0, 0))[1] for queue, debts in self._debts.items())
+        return len(self._debts) <= _LOOKED_AT and all(
+            debts.stop - 1 <= self._delivered.get((queue, 0), (0, 0))[1] for queue, debts in self._debts.items()
+        )
 
     def drop_paid(self) -> bool:
         """Forget debts that are paid; return whether one is left that was there the last time."""

@@ -2,6 +2,19 @@
 
 A segment spans ids in a row, but need not have a message for each: ids of messages that were settled before it was
 written, and of transient ones, count as settled from the start. So each run has the position where it begins.
+
+A body is MessagePack, one piece of bytes in a file. On its way there it has three forms, so that large contents are not
+copied between the socket that they came from and the one that leads to the store:
+
+    contents ── gather_body ──▶ GatheredBody            the broker: contents where they are, and what stands between
+                                 │ sendmsg
+                                 ▼
+                                memoryview              the store: a part of its receive buffer
+                                 │ checksum, SQLite
+                                 ▼
+                                bytes                   what is read back
+
+Small contents are encoded in one call, into bytes: to go through them one by one would cost more than to copy them.
 """
 
 import struct
@@ -10,6 +23,7 @@ from zlib import crc32
 
 import msgspec
 
+from triomq.store.gathered import GatheredBody
 from triomq.store.operations import Range
 
 
@@ -31,9 +45,40 @@ _encode = msgspec.msgpack.Encoder().encode
 _runs = msgspec.msgpack.Decoder(list[BodyRun])
 
 
+ARRAY, BINARY = struct.Struct(">BI"), struct.Struct(">BI")
+ARRAY_CODE, BINARY_CODE, _RUN_CODE = 0xDD, 0xC6, b"\x93"  # https://github.com/msgpack/msgpack/blob/master/spec.md
+
+LARGE = 4 * 1024
+"""Bytes per message from which contents are not copied: a piece of its own costs as much as to copy so many."""
+
+
 def encode_body(runs: Sequence[BodyRun]) -> bytes:
     """Return a body as it is stored."""
     return _encode(runs)
+
+
+def gather_body(runs: Sequence[BodyRun]) -> bytes | GatheredBody:
+    """Return a body for the store, with large contents as they are; they must not change any more."""
+    if not any(map(_has_large, runs)):
+        return _encode(runs)
+    between = bytearray(ARRAY.pack(ARRAY_CODE, len(runs)))
+    pieces: list[bytes] = []
+    for run in runs:
+        if not _has_large(run):
+            between += _encode(run)
+            continue
+        between += _RUN_CODE + _encode(run.offset) + _encode(run.head) + ARRAY.pack(ARRAY_CODE, len(run.contents))
+        for content in run.contents:
+            between += BINARY.pack(BINARY_CODE, len(content))
+            pieces += (bytes(between), content)
+            between.clear()
+    if between:
+        pieces.append(bytes(between))
+    return GatheredBody(pieces, sum(map(len, pieces)))
+
+
+def _has_large(run: BodyRun) -> bool:
+    return sum(map(len, run.contents)) >= LARGE * len(run.contents)
 
 
 def gaps_of(runs: Sequence[BodyRun], first: int, count: int) -> list[Range]:
@@ -52,7 +97,7 @@ def gaps_of(runs: Sequence[BodyRun], first: int, count: int) -> list[Range]:
     return gaps
 
 
-def decode_body(body: bytes) -> list[BodyRun]:
+def decode_body(body: bytes | memoryview) -> list[BodyRun]:
     """Return the runs of a body."""
     return _runs.decode(body)
 
@@ -60,7 +105,7 @@ def decode_body(body: bytes) -> list[BodyRun]:
 _KEY = struct.Struct("<QQQ")
 
 
-def checksum(body: bytes, queue: int, number: int, count: int) -> int:
+def checksum(body: bytes | memoryview, queue: int, number: int, count: int) -> int:
     """Return the checksum of a body and of whose it is, so that damage to either is found.
 
     Args:

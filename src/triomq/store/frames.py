@@ -1,4 +1,13 @@
-"""The frames between a broker and the process of its store: a length in four bytes, then MessagePack."""
+"""The frames between a broker and the process of its store: a length in four bytes, then MessagePack.
+
+Batches may have megabytes of contents, so neither end copies them:
+
+- ``encode_frame`` returns buffers for one gather write. A body that was gathered goes into it piece by piece; to its
+  reader a frame looks the same whether its bodies were gathered or not.
+- ``StoreFrameReader`` receives into a buffer of its own, and a batch that it has read refers to that: its bodies are
+  parts of the buffer. The buffer is used again only when nothing refers to it any more. That is so as soon as the batch
+  is committed, so one buffer, in the processor's cache, does for all; a new one for each batch costs page faults.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -7,6 +16,8 @@ import msgspec
 
 from triomq import errors
 from triomq.errors import StoreError
+from triomq.store.body import ARRAY, ARRAY_CODE, BINARY, BINARY_CODE, LARGE
+from triomq.store.gathered import GatheredBody, Octets
 from triomq.store.operations import MessagesSettled, OperationBatch
 from triomq.store.reading import Reading
 from triomq.store.recovered import Piece
@@ -144,39 +155,125 @@ FromStore = (
 )
 
 _length = struct.Struct("<I")
-_encode = msgspec.msgpack.Encoder().encode
+_encoder = msgspec.msgpack.Encoder()
+_encode = _encoder.encode
 _decoder = msgspec.msgpack.Decoder(ToStore | FromStore)
 
+Buffers = list[bytes | bytearray | memoryview]
 
-def encode_frame(frame: ToStore | FromStore) -> bytes:
-    """Return the bytes of a frame."""
-    data = _encode(frame)
-    return _length.pack(len(data)) + data
+_SIZE = 64 * 1024
+"""Bytes of a buffer that frames are received into, unless one needs more."""
+_LEAST = 4 * 1024
+"""Bytes of room from which on it is worth a system call to receive more."""
+
+
+def encode_frame(frame: ToStore | FromStore) -> Buffers:
+    """Return the bytes of a frame, in buffers to be written one behind the other."""
+    front = bytearray(_length.size)
+    if isinstance(frame, Write):
+        buffers = _gathered(frame.batch, front)
+    else:
+        _encoder.encode_into(frame, front, _length.size)
+        buffers = [front]
+    _length.pack_into(front, 0, sum(map(len, buffers)) - _length.size)
+    return buffers
+
+
+def _gathered(batch: OperationBatch, front: bytearray) -> Buffers:
+    """Return a batch in buffers, behind what is in the first; bodies are buffers of their own unless they are small."""
+    buffers: Buffers = [front]
+    between = front
+    between += _encode(Write(OperationBatch(batch.number, ())))[:-1]  # up to the number of operations
+    between += ARRAY.pack(ARRAY_CODE, len(batch.operations))
+    for operation in batch.operations:
+        body: Octets = getattr(operation, "body", b"")
+        if len(body) < LARGE:
+            between += _encode(operation)
+            continue
+        # The body is the last field. So without it all is encoded but what it ends with, an empty body of two bytes.
+        between += _encode(msgspec.structs.replace(operation, body=b""))[:-2]
+        between += BINARY.pack(BINARY_CODE, len(body))
+        buffers += body.pieces if isinstance(body, GatheredBody) else [body]
+        between = bytearray()
+        buffers.append(between)
+    return buffers
 
 
 class StoreFrameReader:
-    """Parses frames from the bytes that arrive; each end has one."""
+    """Parses frames from the bytes that arrive; each end has one.
 
-    __slots__ = ("_buffer",)
+    Args:
+        size: Bytes of its buffer, unless a frame needs more.
+    """
 
-    def __init__(self) -> None:
-        self._buffer = bytearray()
+    __slots__ = ("_buffer", "_size", "_start", "_stop")
+
+    def __init__(self, size: int = _SIZE) -> None:
+        self._size = size
+        self._buffer = bytearray(size)
+        self._start = self._stop = 0  # where in the buffer the unfinished frame is
 
     def feed(self, data: bytes) -> list[ToStore | FromStore]:
-        """Parse the frames that are complete now.
+        """Parse the frames that are complete with some more bytes.
 
         Raises:
             msgspec.DecodeError: The bytes are no frame: the other end has another version.
         """
-        buffer = self._buffer
-        buffer += data
-        frames, position = [], 0
-        while len(buffer) - position >= 4:
-            stop = position + 4 + _length.unpack_from(buffer, position)[0]
-            if stop > len(buffer):
-                break
-            with memoryview(buffer) as view, view[position + 4 : stop] as part:
-                frames.append(_decoder.decode(part))
-            position = stop
-        del buffer[:position]
+        frames, rest = [], memoryview(data)
+        while rest:
+            with self.room() as room:
+                count = min(len(room), len(rest))
+                room[:count] = rest[:count]
+            rest = rest[count:]
+            frames += self.received(count)
         return frames
+
+    def room(self) -> memoryview:
+        """Return where the next bytes are to be received; to be released before they are parsed."""
+        if self._start and self._is_free():
+            rest = self._buffer[self._start : self._stop]
+            self._buffer[: len(rest)] = rest
+            self._start, self._stop = 0, len(rest)
+        if not self.has_room:
+            rest = self._buffer[self._start : self._stop]
+            self._buffer = bytearray(max(self._size, 2 * self._needed))  # for this frame and one more like it
+            self._buffer[: len(rest)] = rest
+            self._start, self._stop = 0, len(rest)
+        return memoryview(self._buffer)[self._stop :]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the next bytes have room behind the frames that were read last, so that those need not go first."""
+        return self._start + self._needed <= len(self._buffer)
+
+    @property
+    def _needed(self) -> int:
+        """Bytes of the unfinished frame, as far as that is known."""
+        if self._stop - self._start < _length.size:
+            return _LEAST
+        return _length.size + int(_length.unpack_from(self._buffer, self._start)[0])
+
+    def _is_free(self) -> bool:
+        """Return whether nothing refers to the buffer: only then can its size change."""
+        try:
+            self._buffer.append(self._buffer.pop())
+        except BufferError:
+            return False
+        return True
+
+    def received(self, count: int) -> list[ToStore | FromStore]:
+        """Parse the frames that are complete with the bytes that were received; see ``feed``.
+
+        The bodies of batches are parts of the buffer.
+        """
+        self._stop += count
+        frames, buffer = [], self._buffer
+        while self._stop - self._start >= _length.size and self._start + self._needed <= self._stop:
+            start, self._start = self._start + _length.size, self._start + self._needed
+            frames.append(_decoder.decode(memoryview(buffer)[start : self._start]))
+        return frames
+
+    def shrink(self) -> None:
+        """Give the room of large frames back, if nothing is unfinished."""
+        if self._start == self._stop and len(self._buffer) > self._size:
+            self._buffer, self._start, self._stop = bytearray(self._size), 0, 0

@@ -27,7 +27,7 @@ import msgspec
 
 from triomq.errors import StoreError
 from triomq.store.batch_builder import BatchBuilder, Debt
-from triomq.store.body import BodyRun, encode_body, gaps_of
+from triomq.store.body import BodyRun, gaps_of, gather_body
 from triomq.store.frames import Read, ReadDelayed
 from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch
 from triomq.store.reading import Reading
@@ -140,7 +140,7 @@ class Journal:
             count: How many ids they span.
         """
         settled = gaps_of(runs, first, count)
-        self.add(MessagesSpilled(queue=queue, first=first, count=count, body=encode_body(runs), settled=settled))
+        self.add(MessagesSpilled(queue=queue, first=first, count=count, body=gather_body(runs), settled=settled))
 
     def owe(self, queue: int, first: int, count: int, debt: Debt) -> None:
         """Let a publisher wait for messages that are appended now, until they are on disk, or consumers have them.
@@ -286,7 +286,7 @@ class Journal:
     def _may_wait(self) -> bool:
         """Return whether nobody waits for the open batch, or only for what consumers may be settling right now."""
         builder = self._builder
-        if self._is_required or self._is_overdue:
+        if self._is_required or self._is_overdue or builder.does_more:
             return False
         if not builder.unpaid:
             return not self._is_ripe

@@ -11,6 +11,8 @@ from enum import IntEnum
 
 import msgspec
 
+from triomq.store.gathered import Octets
+
 Range = tuple[int, int]
 """Ids in a row: the first, and their count."""
 
@@ -63,16 +65,16 @@ class MessagesAppended(msgspec.Struct, frozen=True, array_like=True, gc=False, k
         first: The id of the first.
         count: How many there are, at least one.
         size: What the core counts for them, in bytes; returned when the store is opened.
-        body: The contents as ``encode_body`` makes them.
         settled: Ids among them that are settled already.
+        body: The contents as ``gather_body`` makes them; the last field, as ``encode_frame`` wants it.
     """
 
     queue: int
     first: int
     count: int
     size: int
-    body: bytes
     settled: Sequence[Range] = ()
+    body: Octets
 
 
 class MessagesSettled(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=6):
@@ -107,7 +109,7 @@ class MessagesDelayed(msgspec.Struct, frozen=True, array_like=True, gc=False, ta
         due: When they are ready, in seconds since 1970.
         count: How many there are.
         size: As of ``MessagesAppended``.
-        body: The contents as ``encode_body`` makes them.
+        body: As of ``MessagesAppended``.
     """
 
     queue: int
@@ -115,7 +117,7 @@ class MessagesDelayed(msgspec.Struct, frozen=True, array_like=True, gc=False, ta
     due: float
     count: int
     size: int
-    body: bytes
+    body: Octets
 
 
 class DelayedDropped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=10):
@@ -135,8 +137,8 @@ class MessagesSpilled(msgspec.Struct, frozen=True, array_like=True, gc=False, ta
     queue: int
     first: int
     count: int
-    body: bytes
     settled: Sequence[Range] = ()
+    body: Octets
 
 
 class SpilledDropped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=12):

@@ -17,6 +17,7 @@ happened, its end of the pair is closed: then this process commits what it has r
 import argparse
 import os
 import queue
+import select
 import signal
 import socket
 import sqlite3
@@ -52,9 +53,9 @@ from triomq.store.operations import OperationBatch
 from triomq.store.sqlite import SqliteReader, SqliteStore
 
 _CHUNK = 1 << 20
-"""Bytes that are received at once."""
-_GROUP = 8 << 20
-"""Bytes from which on nothing more is received before a commit: some 10 ms of writing."""
+"""Bytes of the buffer that is received into, unless a batch is larger: then it has room for two of them."""
+_IDLE = 1_000
+"""Milliseconds after which the room that large batches took is given back."""
 _PIECES = 2_000
 """Recovered pieces in one frame."""
 
@@ -87,7 +88,9 @@ class _Server:
     def __init__(self, wire: socket.socket) -> None:
         self._wire = wire
         self._sending = threading.Lock()  # several threads answer
-        self._reader = StoreFrameReader()
+        self._reader = StoreFrameReader(_CHUNK)
+        self._waiting = select.poll()
+        self._waiting.register(wire, select.POLLIN)
         self._expected = 0  # number of the next batch; later ones are left aside, for one before them has failed
 
     def send(self, frame: FromStore) -> None:
@@ -95,7 +98,8 @@ class _Server:
             self._sending,
             suppress(ConnectionError, BrokenPipeError),
         ):  # the broker is gone: the next receive finds out
-            self._wire.sendall(encode_frame(frame))
+            for buffer in encode_frame(frame):
+                self._wire.sendall(buffer)
 
     def send_recovered(self, store: SqliteStore) -> None:
         pieces = store.recover(segments=False)
@@ -104,34 +108,39 @@ class _Server:
 
     def run(self, store: SqliteStore) -> None:
         with closing(_ReadingThread(store, self.send)) as reading:
-            while frames := self._receive():
-                batches = [frame.batch for frame in frames if isinstance(frame, Write)]
-                for frame in frames:
-                    if isinstance(frame, SettleEarly):
-                        with suppress(StoreError):  # there is no room even for that
-                            store.settle_early(frame.operations)
-                    elif isinstance(frame, Read | ReadDelayed | BackUp):
-                        reading.put(frame)
-                if batches:
-                    self._commit(store, batches)
+            while self._serve_next(store, reading):
+                pass
+
+    def _serve_next(self, store: SqliteStore, reading: "_ReadingThread") -> bool:
+        """Serve what arrives next; return whether there was anything. What refers to the reader's buffer ends here."""
+        frames = self._receive()
+        batches = [frame.batch for frame in frames if isinstance(frame, Write)]
+        for frame in frames:
+            if isinstance(frame, SettleEarly):
+                with suppress(StoreError):  # there is no room even for that
+                    store.settle_early(frame.operations)
+            elif isinstance(frame, Read | ReadDelayed | BackUp):
+                reading.put(frame)
+        if batches:
+            self._commit(store, batches)
+        return bool(frames)
 
     def _receive(self) -> list[ToStore | FromStore]:
-        """Wait for frames and return all that have arrived; nothing at the end of the stream."""
+        """Wait for frames and return all that have arrived and have room; nothing at the end of the stream."""
         frames: list[ToStore | FromStore] = []
-        received, flags = 0, 0
-        while received < _GROUP or not frames:  # one frame may be larger than that
+        if not self._waiting.poll(_IDLE):
+            self._reader.shrink()
+        while not frames or self._reader.has_room:
             try:
-                data = self._wire.recv(_CHUNK, flags)
+                with self._reader.room() as room:
+                    count = self._wire.recv_into(room, 0, socket.MSG_DONTWAIT if frames else 0)
             except BlockingIOError:
                 break
             except ConnectionError:
-                data = b""
-            if not data:
+                count = 0
+            if not count:
                 break
-            received += len(data)
-            frames += self._reader.feed(data)
-            if frames:
-                flags = socket.MSG_DONTWAIT
+            frames += self._reader.received(count)
         return frames
 
     def _commit(self, store: SqliteStore, batches: list[OperationBatch]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from triomq.errors import StoreCorrupt
 from triomq.store.body import checksum
 from triomq.store.faults import is_damage
+from triomq.store.gathered import Octets, joined
 from triomq.store.operations import (
     AttemptsCounted,
     DelayedDropped,
@@ -129,7 +130,8 @@ class Tables:
             )
             self._execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
-    def _insert_body(self, data: bytes, queue: int, number: int, count: int, *, is_delayed: bool = False) -> int:
+    def _insert_body(self, body: Octets, queue: int, number: int, count: int, *, is_delayed: bool = False) -> int:
+        data = joined(body)
         row = (checksum(data, queue, number, count), data, queue, 0 if is_delayed else number, count)
         done = self._execute(
             "INSERT INTO body (checksum, octets, of_queue, of_first, of_count) VALUES (?, ?, ?, ?, ?)", row

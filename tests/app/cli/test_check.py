@@ -82,7 +82,8 @@ def test_check_prints_all_mistakes_and_ends_with_1(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
         f"triomq: {file}: endpoints[0].hots is not known; did you mean 'host'?",
-        f"triomq: {file}: users.ada: a user needs a password that is not empty, or a password_file, or verifiers",
+        f"triomq: {file}: users.ada: a user needs a password that is not empty, or a password_file, or verifiers, or a "
+        "curve_key",
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 from app.cli.process import PATIENCE, run
 from triomq.app.users_file import read_users
 from triomq.security import ALL, Permission, UserLimits, read_verifier
+from triomq.transports.zmq import read_curve_keys
 
 FAST = ("--iterations", "4096")
 
@@ -93,6 +94,18 @@ def test_password_is_changed_and_a_user_removed(file: Path) -> None:
     assert read_verifier(first).matches(b"another")
     user(file, "remove", "ada")
     assert read_users(file).users == {}
+
+
+def test_curve_makes_a_pair_of_keys_of_which_the_file_of_users_has_the_public_one(file: Path) -> None:
+    user(file, "add", "ada", *FAST)
+    said = user(file, "curve", str(file.with_name("ada.key_secret")), "ada")
+    keys = read_curve_keys(file.with_name("ada.key_secret"))
+    assert read_users(file).users["ada"].curve_key == keys.public
+    assert keys.public in said
+    assert keys.secret not in said + file.read_text(encoding="utf-8")
+    assert "name a file that is not there" in user(file, "curve", str(file), "ada", code=1)
+    user(file, "curve", str(file.with_name("broker.key_secret")))
+    assert read_curve_keys(file.with_name("broker.key_secret")) != keys
 
 
 @pytest.mark.parametrize(

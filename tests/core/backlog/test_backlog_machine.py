@@ -16,14 +16,18 @@ from hypothesis.stateful import (
     rule,
 )
 
-from triomq.core import Batch, Head
+from triomq.core import Batch, Head, traits_of
 from triomq.core.backlog import MemoryBacklog, PriorityBacklog
 
 from ..harness import HEAD, OTHER_HEAD
 
 # Heads with and without octets around the body.
-HEADS = st.sampled_from([HEAD, OTHER_HEAD, Head(body_start=1, body_trailer=1)])
-RUNS = st.lists(st.integers(2, 9).map(bytes), max_size=8)
+HEADS = [HEAD, OTHER_HEAD, Head(body_start=1, body_trailer=1)]
+REPEATED_HEADS = [Head(traits=traits_of(repeated=True)), Head("e", "k", body_start=2, traits=traits_of(repeated=True))]
+SIZES = st.integers(2, 9).map(bytes)
+RUNS = st.sampled_from([HEADS, REPEATED_HEADS]).flatmap(
+    lambda heads: st.lists(st.tuples(st.sampled_from(heads), SIZES), max_size=8)
+)
 
 
 class BacklogMachine(RuleBasedStateMachine):
@@ -52,20 +56,30 @@ class BacklogMachine(RuleBasedStateMachine):
         assert list(batch.ids) == list(expected)
         assert batch.left == len(expected)
         assert batch.contents == [self.ready[number][1] for number in expected]
-        assert {self.ready[number][0] for number in expected} == {batch.head}
+        heads = [batch.head_at(position) for position in range(len(expected))]
+        assert heads == [self.ready[number][0] for number in expected]
+        assert heads[0] is batch.head
+        assert {head.traits for head in heads} == {batch.head.traits}
         assert {self.levels[number] for number in expected} == {batch.level}
         assert batch.size == sum(len(self.ready[number][1]) for number in expected)
-        assert {bool(self.attempts.get(number)) for number in expected} == {batch.redelivered}
+        attempts = {self.attempts.get(number, 0) for number in expected}
+        assert attempts == {batch.attempts}
+        assert batch.redelivered is bool(batch.attempts or batch.head.traits.repeated)
         for number in expected:
             self.out[number] = self.ready.pop(number)
 
-    @rule(head=HEADS, contents=RUNS, level=st.integers(0, 5))
-    def push(self, head: Head, contents: list[bytes], level: int) -> None:
-        if self.highest:
-            self.backlog.push(head, contents, sum(map(len, contents)), level=level)
-        else:
-            self.backlog.push(head, contents, sum(map(len, contents)))
-        for content in contents:
+    @rule(run=RUNS, level=st.integers(0, 5))
+    def push(self, run: list[tuple[Head, bytes]], level: int) -> None:
+        heads, contents = [head for head, _ in run], [content for _, content in run]
+        alike = len(set(heads)) < 2
+        self.backlog.push(
+            heads[0] if run else HEAD,
+            contents,
+            sum(map(len, contents)),
+            level=level if self.highest else 0,
+            heads=None if alike else tuple(heads),
+        )
+        for head, content in run:
             self.levels[self.next_id] = min(level, self.highest)
             self.ready[self.next_id] = (head, content)
             self.next_id += 1
@@ -159,12 +173,12 @@ class BacklogMachine(RuleBasedStateMachine):
     def drop_the_least_urgent(self, most: int) -> None:
         level = self.backlog.lowest_level
         assert level == min(self.levels[number] for number in self.ready)
-        head, contents = self.backlog.first(most, level)
-        assert 1 <= len(contents) <= most
-        going = [number for number in sorted(self.ready) if self.levels[number] == level][: len(contents)]
-        assert list(self.backlog.drop(len(contents), level)) == going
-        for number, content in zip(going, contents, strict=True):
-            assert (head, content) == self.ready.pop(number)
+        messages = list(self.backlog.first(most, level).messages())
+        assert 1 <= len(messages) <= most
+        going = [number for number in sorted(self.ready) if self.levels[number] == level][: len(messages)]
+        assert list(self.backlog.drop(len(messages), level)) == going
+        for number, message in zip(going, messages, strict=True):
+            assert (message.head, message.content) == self.ready.pop(number)
             self.attempts.pop(number, None)
 
     @rule(data=st.data())

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from memory_store import MemoryStore
-from triomq.core import Batch, Head, Persistence
+from triomq.core import Batch, Head, Persistence, Stretch, traits_of
 from triomq.core.backlog import (
     Backlog,
     Entry,
@@ -21,8 +21,8 @@ from triomq.store import QueueDeclared, Reading
 
 from ..simulated_disk import SimulatedDisk
 
-HEAD = Head(routing_key="q", persistent=True)
-OTHER = Head(routing_key="other", persistent=True)
+HEAD = Head(routing_key="q", traits=traits_of(persistent=True))
+OTHER = Head(routing_key="other", traits=traits_of(persistent=True))
 
 
 class Subject:
@@ -239,7 +239,7 @@ def test_deadline_is_that_of_the_first_resident_message(subject: Subject) -> Non
     subject.push(b"2")
     backlog = subject.backlog
     assert (backlog.next_deadline(), backlog.expired_level(4.0), backlog.expired_level(5.0)) == (5.0, None, 0)
-    assert backlog.first(9) == (HEAD, [b"1"])
+    assert backlog.first(9) == Stretch(HEAD, [b"1"])
     assert list(backlog.drop(1)) == [1]
     assert (backlog.next_deadline(), backlog.expired_level(1e9)) == (inf, None)
     assert counts(backlog) == (1, 1, 0)

@@ -3,7 +3,7 @@ from math import inf
 import pytest
 
 from memory_store import MemoryStore
-from triomq.core import Batch, Fits, Head, Overflow, Persistence, Publish, QueueOptions
+from triomq.core import Batch, Fits, Head, Overflow, Persistence, Publish, QueueOptions, traits_of
 from triomq.core.backlog import PagedBacklog, PagedPlainBacklog, PagedPriorityBacklog
 from triomq.core.queue.limits import is_full
 from triomq.errors import StoreError
@@ -13,7 +13,7 @@ from ..durable import ONE, PERSISTENT, TRANSIENT, get, open_durable_harness
 from ..harness import publish
 from ..simulated_disk import SimulatedDisk
 
-OTHER = Head(routing_key="other", persistent=True)
+OTHER = Head(routing_key="other", traits=traits_of(persistent=True))
 
 
 class Place:

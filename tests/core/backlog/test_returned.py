@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.core import Head
+from triomq.core import Head, traits_of
 from triomq.core.backlog.returned import ReturnedMessages, ReturnedRun
 from triomq.core.dispatch.feed import UNLIMITED
 
@@ -87,10 +87,11 @@ def test_batch_that_comes_back_whole_is_not_copied() -> None:
     assert batch.ids == range(1, 3)
 
 
-def test_batch_ends_where_head_deadline_or_attempts_are_others() -> None:
+def test_batch_ends_where_traits_deadline_or_attempts_are_others() -> None:
     returned = ReturnedMessages()
-    put(returned, 1, 2)
-    put(returned, 3, head=OTHER_HEAD)
+    put(returned, 1)
+    put(returned, 2, head=OTHER_HEAD)
+    put(returned, 3, head=Head(traits=traits_of(persistent=True)))
     put(returned, 4, deadline=1.0)
     put(returned, 5, 6, deadline=1.0, attempts=1)
     put(returned, 7, deadline=1.0, attempts=2)

@@ -1,7 +1,7 @@
 from core.dispatching import HEADS, DispatchHarness, HarnessFeed, deal, make_feed
 from core.durable import ONE, open_durable_harness
 from core.harness import publish
-from triomq.core import Feed, Head, OpenFeed, Window
+from triomq.core import Feed, Head, OpenFeed, Window, traits_of
 from triomq.core.dispatch.levels import Levels
 from triomq.core.dispatch.no_local import NoLocal
 
@@ -35,7 +35,7 @@ async def test_messages_that_were_on_disk_meanwhile_are_known_by_their_session()
     async with open_durable_harness(queue_memory=ONE) as durable:
         queue, choosy, other = durable.harness.queue(), durable.harness.consumer(), durable.harness.consumer()
         for number in range(3):
-            publish(queue, b"%d" % number, head=Head(routing_key="q", publisher=1, persistent=True))
+            publish(queue, b"%d" % number, head=Head(routing_key="q", traits=traits_of(publisher=1, persistent=True)))
         durable.disk.work()
 
         def open_both() -> None:

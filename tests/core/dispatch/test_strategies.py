@@ -2,7 +2,7 @@ import pytest
 
 from core.dispatching import HEADS, DispatchHarness, HarnessFeed, deal, make_feed
 from core.harness import Consumer, Harness, publish
-from triomq.core import Feed, Head, OpenFeed, QueueOptions, QueueState
+from triomq.core import Feed, Head, OpenFeed, QueueOptions, QueueState, traits_of
 from triomq.core.dispatch.dispatch import Dispatch, RoundRobin
 from triomq.core.dispatch.no_local import NoLocal
 from triomq.core.dispatch.single_active import SingleActive
@@ -73,7 +73,7 @@ def open_feed(harness: Harness, queue: QueueState, *, priority: int = 0, no_loca
 async def test_queue_with_priorities_drops_what_no_feed_wants_of_any_level(harness: Harness) -> None:
     queue = harness.queue(options=QueueOptions(max_priority=5))
     _, consumer = open_feed(harness, queue, no_local=harness.session.number)
-    publish(queue, b"own", head=Head(publisher=harness.session.number))
-    publish(queue, b"other", head=Head(publisher=harness.session.number + 1))
+    publish(queue, b"own", head=Head(traits=traits_of(publisher=harness.session.number)))
+    publish(queue, b"other", head=Head(traits=traits_of(publisher=harness.session.number + 1)))
     assert consumer.take() == [b"other"]
     assert (queue.backlog.ready, queue.dropped) == (0, 1)

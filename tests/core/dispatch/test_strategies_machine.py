@@ -9,7 +9,7 @@ from hypothesis.stateful import invariant
 
 from core.machine.model import MessageKind, OpenedFeed, WindowModel
 from core.machine.queue_rules import QueueRules
-from triomq.core import Batch, Feed, Head, QueueOptions
+from triomq.core import Batch, Feed, Head, QueueOptions, traits_of
 
 pytestmark = pytest.mark.usefixtures("quiet_crashes")
 
@@ -28,7 +28,9 @@ class DispatchMachine(QueueRules):
     two while another that has room for it waits.
     """
 
-    kinds: ClassVar[list[MessageKind]] = [MessageKind(Head(publisher=publisher)) for publisher in (0, 1, 2)]
+    kinds: ClassVar[list[MessageKind]] = [
+        MessageKind(Head(traits=traits_of(publisher=publisher))) for publisher in (0, 1, 2)
+    ]
     choice = (
         QueueOptions(),
         QueueOptions(),
@@ -78,12 +80,12 @@ class DispatchMachine(QueueRules):
         return self.may_take(opened, publisher) and opened.has_room
 
     def follow(self, batch: Batch, opened: OpenedFeed) -> None:
-        assert self.may_take(opened, batch.head.publisher), "a feed got a message that it may not have"
+        assert self.may_take(opened, batch.head.traits.publisher), "a feed got a message that it may not have"
         super().follow(batch, opened)
 
     def drop_reason(self, number: int) -> str | None:
         """Return that a message is dropped which is first and which no feed wants."""
-        publisher = self.ready[number].kind.head.publisher
+        publisher = self.ready[number].kind.head.traits.publisher
         seen = [feed for feed in self.feeds if not self.options.single_active or feed is self.active]
         if seen and publisher and all(feed.no_local == publisher for feed in seen):
             return "unwanted"
@@ -91,7 +93,7 @@ class DispatchMachine(QueueRules):
 
     def check_that_no_feed_with_room_waits(self) -> None:
         if self.ready:
-            publisher = self.ready[self.order()[0]].kind.head.publisher
+            publisher = self.ready[self.order()[0]].kind.head.traits.publisher
             for opened in self.feeds.values():
                 assert not self.would_take(opened, publisher), "a feed has room for a message that is ready"
 
@@ -105,7 +107,7 @@ class DispatchMachine(QueueRules):
     def check_share(self, waiting: OpenedFeed, dealt: list[Batch]) -> None:
         since: dict[Feed | None, int] = {}  # how many messages that it may have others got since it got one itself
         for batch in dealt:
-            if not self.may_take(waiting, batch.head.publisher):
+            if not self.may_take(waiting, batch.head.traits.publisher):
                 continue
             feed = batch.feed
             assert feed is not None

@@ -72,14 +72,14 @@ class ModelMessage(msgspec.Struct):
     def check(self, head: Head, content: bytes) -> None:
         if self.seen is None:
             assert body_of(head, content) == self.body
-            assert head.persistent is self.kind.head.persistent
+            assert head.traits.persistent is self.kind.head.traits.persistent
             self.seen = (head, content)
         assert (head, content) == self.seen
 
 
 def _anonymous(head: Head) -> Head:
     """Remove the publisher, which is known in this life alone."""
-    return msgspec.structs.replace(head, publisher=0)
+    return msgspec.structs.replace(head, traits=msgspec.structs.replace(head.traits, publisher=0))
 
 
 class UnsettledModel(msgspec.Struct):
@@ -144,7 +144,7 @@ class QueueModel:
     # Coming
 
     def make(self, kind: MessageKind, content: bytes) -> ModelMessage:
-        durable = self.queue.durable and kind.head.persistent
+        durable = self.queue.durable and kind.head.traits.persistent
         return ModelMessage(kind, body_of(kind.head, content), inf, durable, (kind.head, content))
 
     def place(self, message: ModelMessage, now: float) -> None:
@@ -185,9 +185,9 @@ class QueueModel:
         went = []
         for position, content in enumerate(batch.contents):
             assert content is not None
-            place = places[body_of(batch.head, content)]
+            place = places[body_of(batch.head_at(position), content)]
             message = self.ready.pop(place)
-            message.check(batch.head, content)
+            message.check(batch.head_at(position), content)
             assert batch.redelivered is (message.attempts > 0), "the mark is wrong"
             assert batch.level == self.level(message)
             message.went = True

@@ -20,6 +20,7 @@ from triomq.core import (
     QueueOptions,
     Receipt,
     recover,
+    traits_of,
 )
 
 from ..harness import Consumer
@@ -109,9 +110,12 @@ class DurableOracle(RuleBasedStateMachine):
         letters = self.models.get(LETTERS)
         if self.models[name].options.dead_letter_sink is None or letters is None:
             return 0
-        persistent = message.kind.head.persistent
+        persistent = message.kind.head.traits.persistent
         durable = letters.queue.durable and persistent
-        letters.place(ModelMessage(MessageKind(Head(persistent=persistent)), message.body, 0.0, durable), self.now)
+        letters.place(
+            ModelMessage(MessageKind(Head(traits=traits_of(persistent=persistent))), message.body, 0.0, durable),
+            self.now,
+        )
         letters.counts.published += 1
         return 1
 
@@ -158,7 +162,7 @@ class DurableOracle(RuleBasedStateMachine):
         for kind, sizes in runs:
             contents = [kind.content(self.serial + number, size) for number, size in enumerate(sizes)]
             self.serial += len(contents)
-            receipt = self.confirms.expect(len(contents), 1)
+            receipt = self.confirms.expect(len(contents), len(contents))
             messages = [model.make(kind, content) for content in contents]
             self.publications.append(Publication(receipt, messages, delay))
             size = sum(map(len, contents))

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from triomq.core import Batch, Feed, Head, Properties, Window, body_of, encode_core
+from triomq.core import Batch, Feed, Head, Properties, Window, body_of, encode_core, traits_of
 
 from ..harness import HEAD, OTHER_HEAD, Consumer
 
@@ -37,10 +37,12 @@ def make_kind(
     head = Head(
         properties_stop=start,
         body_start=start,
-        publisher=publisher,
-        has_expiration=expiration is not None,
-        has_priority=priority is not None,
-        persistent=persistent,
+        traits=traits_of(
+            publisher=publisher,
+            has_expiration=expiration is not None,
+            has_priority=priority is not None,
+            persistent=persistent,
+        ),
     )
     return MessageKind(head, encoded, expiration=expiration, level=priority or 0)
 

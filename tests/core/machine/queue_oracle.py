@@ -163,7 +163,7 @@ class QueueOracle(RuleBasedStateMachine):
     def send(self, number: int, batch: Batch, position: int, counts: list[WindowModel]) -> None:
         """Follow a delivery."""
         message = self.ready.pop(number)
-        assert (batch.head, batch.contents[position]) == (message.kind.head, message.content)
+        assert (batch.head_at(position), batch.contents[position]) == (message.kind.head, message.content)
         assert batch.redelivered is (self.attempts.get(number, 0) > 0)
         for count in counts:
             assert count.admits(len(message.content)), "a window is exceeded"

@@ -54,7 +54,9 @@ class QueueRules(QueueOracle):
         self.serial += 1
         taken = self.stepped.turn(lambda: self.queue.ref.ask_nowait(Offer(kind.head, content)))
         if not taken:
-            assert self.ready or not any(self.would_take(opened, kind.head.publisher) for opened in self.feeds.values())
+            assert self.ready or not any(
+                self.would_take(opened, kind.head.traits.publisher) for opened in self.feeds.values()
+            )
             self.next_id += not self.ready  # an id is used up, nothing else
         else:
             assert not self.ready

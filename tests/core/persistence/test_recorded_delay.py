@@ -23,7 +23,7 @@ def no_time_passes_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def put_off(queue: QueueState, *contents: bytes, delay: float = LATER, head: Head = PERSISTENT) -> None:
-    queue.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), None, 0, delay))
+    queue.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), None, None, delay))
 
 
 def count(queue: QueueState) -> int:

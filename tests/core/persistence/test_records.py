@@ -18,7 +18,9 @@ from triomq.core import (
     SinkKind,
     SinkOptions,
     Target,
+    Traits,
     make_predicate,
+    traits_of,
 )
 from triomq.core.persistence.records import (
     HeadCodec,
@@ -89,12 +91,9 @@ BINDINGS = st.builds(
     st.sampled_from([None, PREDICATE]),
 )
 OFFSETS = st.integers(0, 2**31)
-HEADS = st.builds(
-    Head,
-    st.integers(0, 255),
-    NAMES,
-    NAMES,
-    *[OFFSETS] * 6,
+TRAITS = st.builds(
+    traits_of,
+    codec=st.integers(0, 255),
     publisher=st.integers(0, 2**31),
     has_expiration=st.booleans(),
     has_priority=st.booleans(),
@@ -102,6 +101,7 @@ HEADS = st.builds(
     expendable=st.booleans(),
     repeated=st.booleans(),
 )
+HEADS = st.builds(Head, NAMES, NAMES, *[OFFSETS] * 6, TRAITS)
 
 
 @given(st.lists(NAMES, min_size=1))
@@ -115,8 +115,8 @@ def test_keys_of_other_names_differ() -> None:
 
 def test_strategies_know_all_options() -> None:
     """An option that is new must be in the strategies, so that it is known to come back."""
-    options = [QueueOptions, SinkOptions, Head, Binding]
-    assert [len(kind.__struct_fields__) for kind in options] == [16, 8, 15, 6]
+    options = [QueueOptions, SinkOptions, Head, Traits, Binding]
+    assert [len(kind.__struct_fields__) for kind in options] == [16, 8, 9, 7, 6]
 
 
 @given(QUEUES)
@@ -171,16 +171,16 @@ def test_deadline_is_as_far_away_by_another_clock(head: Head, now: float, other:
 
 
 def test_in_the_next_life_nobody_knows_who_published() -> None:
-    head = Head(exchange="e", publisher=7)
+    head = Head(exchange="e", traits=traits_of(publisher=7))
     before, after = HeadCodec(), HeadCodec()
     encoded = before.encode(head, 0, inf, 0.0)
-    assert before.decode(encoded, 0.0)[0].publisher == 7
+    assert before.decode(encoded, 0.0)[0] == head
     assert after.decode(encoded, 0.0)[0] == Head(exchange="e")
 
 
 def test_heads_that_are_equal_are_given_as_one() -> None:
     before, after = HeadCodec(), HeadCodec()
-    encoded = [before.encode(Head(exchange="e", publisher=number), 0, inf, 0.0) for number in (1, 2)]
+    encoded = [before.encode(Head(exchange="e", traits=traits_of(publisher=number)), 0, inf, 0.0) for number in (1, 2)]
     encoded.append(before.encode(Head(exchange="e"), 1, 5.0, 0.0))
     first, *others = [after.decode(each, 0.0)[0] for each in encoded]
     assert all(other is first for other in others)
@@ -196,7 +196,7 @@ def test_no_more_heads_are_remembered_than_is_good(monkeypatch: pytest.MonkeyPat
 
 def test_head_that_an_earlier_version_wrote_has_no_publisher() -> None:
     codec = HeadCodec()
-    encoded = codec.encode(Head(routing_key="k", publisher=7), 2, inf, 0.0)
+    encoded = codec.encode(Head(routing_key="k", traits=traits_of(publisher=7)), 2, inf, 0.0)
     fields = msgspec.msgpack.decode(encoded)
     assert codec.decode(msgspec.msgpack.encode(fields[:12]), 0.0) == (Head(routing_key="k"), 0, inf)
 

@@ -65,7 +65,7 @@ def test_every_number_is_confirmed_or_refused_once_in_whatever_order_queues_plac
     reports: list[tuple[Receipt, int, int, bool]] = []  # what each queue will say of each part of a run
     refused: set[int] = set()
     for count, queues in runs:
-        receipt = confirms.expect(count, queues)
+        receipt = confirms.expect(count, count * queues)
         assert receipt.first == publisher.sent + 1
         publisher.sent += count
         if queues:
@@ -78,7 +78,7 @@ def test_every_number_is_confirmed_or_refused_once_in_whatever_order_queues_plac
         if takes:
             receipt.placed(stop - start)
         else:
-            receipt.refused(start, stop - start)
+            receipt.refused(range(start, stop))
             refused.update(range(receipt.first + start, receipt.first + stop))
         if not receipt.missing:
             publisher.unplaced -= set(range(receipt.first, receipt.first + receipt.count))
@@ -93,7 +93,7 @@ def test_every_number_is_confirmed_or_refused_once_in_whatever_order_queues_plac
 def test_runs_that_are_placed_in_order_are_confirmed_with_one_up_to() -> None:
     woken = Woken()
     confirms = Confirms(woken)
-    receipts = [confirms.expect(10, 1) for _ in range(3)]
+    receipts = [confirms.expect(10, 10) for _ in range(3)]
     for receipt in receipts:
         receipt.placed(10)
     assert woken.times == 3
@@ -110,7 +110,7 @@ def test_message_that_no_queue_gets_is_confirmed_at_once() -> None:
 
 def test_runs_behind_one_that_misses_something_are_confirmed_singly() -> None:
     confirms = Confirms(Woken())
-    slow, quick = confirms.expect(2, 2), confirms.expect(2, 1)
+    slow, quick = confirms.expect(2, 4), confirms.expect(2, 2)
     slow.placed(2)
     quick.placed(2)
     assert confirms.take() == Confirmed([], [3, 4], 0)
@@ -123,16 +123,16 @@ def test_runs_behind_one_that_misses_something_are_confirmed_singly() -> None:
 
 def test_number_that_one_of_two_queues_refuses_is_refused() -> None:
     confirms = Confirms(Woken())
-    receipt = confirms.expect(3, 2)
+    receipt = confirms.expect(3, 6)
     receipt.placed(3)
     receipt.placed(1)
-    receipt.refused(1, 2)
+    receipt.refused((1, 2))
     assert confirms.take() == Confirmed([2, 3], [1], 0)
 
 
 def test_run_that_is_refused_wholly_confirms_nothing() -> None:
     confirms = Confirms(Woken())
-    confirms.expect(2, 1).refused(0, 2)
+    confirms.expect(2, 2).refused((0, 1))
     assert confirms.take() == Confirmed([1, 2], [], 0)
 
 
@@ -140,7 +140,7 @@ def test_receipt_is_done_once_with_the_last_placement() -> None:
     woken = Woken()
     receipt = Receipt(1, 2, 4, woken)
     receipt.placed(2)
-    receipt.refused(0, 1)
+    receipt.refused((0,))
     assert woken.times == 0
     receipt.placed(1)
     assert (woken.times, receipt.refusals) == (1, {1})
@@ -148,7 +148,7 @@ def test_receipt_is_done_once_with_the_last_placement() -> None:
 
 def placed(confirms: Confirms, count: int, number: int = 0) -> Receipt:
     """A run that one queue has; the store has it in a batch."""
-    receipt = confirms.expect(count, 1)
+    receipt = confirms.expect(count, count)
     receipt.number = number
     receipt.placed(count)
     return receipt

@@ -26,10 +26,11 @@ from triomq.core import (
     SinkKind,
     Transaction,
     encode_core,
+    traits_of,
 )
 from triomq.core.memory import MESSAGE_OVERHEAD
 
-PERSISTENT = Head(persistent=True)
+PERSISTENT = Head(traits=traits_of(persistent=True))
 MEMORY_ONLY = QueueOptions(durable=False)
 
 
@@ -65,7 +66,9 @@ def with_header(name: str) -> bytes:
     return encode_core(Properties(headers={name: 1}))
 
 
-HEADERS_HEAD = Head(properties_stop=len(with_header("a")), body_start=len(with_header("a")), persistent=True)
+HEADERS_HEAD = Head(
+    properties_stop=len(with_header("a")), body_start=len(with_header("a")), traits=traits_of(persistent=True)
+)
 
 
 def by_headers(harness: Harness) -> None:

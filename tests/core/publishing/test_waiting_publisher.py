@@ -17,6 +17,7 @@ from triomq.core import (
     PublishingPaused,
     RoutedRun,
     WaitingPublisher,
+    traits_of,
 )
 
 LARGE = bytes(17 << 20)
@@ -36,7 +37,7 @@ class PublisherHarness:
         return self.queue.statistics().ready
 
     def run(self, content: bytes) -> RoutedRun:
-        return RoutedRun(CachedRoute("", "q"), Head(persistent=True), [content], len(content))
+        return RoutedRun(CachedRoute("", "q"), Head(traits=traits_of(persistent=True)), [content], len(content))
 
     async def publish(self, content: bytes) -> None:
         await self.publisher.publish(self.run(content))

@@ -5,10 +5,10 @@ import trio
 from trio.testing import MockClock
 
 from core.harness import HEAD, Harness, close, publish, ready, settle
-from triomq.core import Fits, Head, Outcome, Publish, QueueOptions, QueueState, Receipt, bytes_ready
+from triomq.core import Fits, Head, Outcome, Publish, QueueOptions, QueueState, Receipt, bytes_ready, traits_of
 from triomq.core.memory import MESSAGE_OVERHEAD
 
-EXPENDABLE = Head(routing_key="q", expendable=True)
+EXPENDABLE = Head(routing_key="q", traits=traits_of(expendable=True))
 BODY = 1000 - MESSAGE_OVERHEAD  # so that each message counts 1,000 octets
 
 

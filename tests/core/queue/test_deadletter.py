@@ -19,6 +19,7 @@ from triomq.core import (
     Target,
     encode_core,
     make_binding,
+    traits_of,
 )
 
 
@@ -47,7 +48,7 @@ def with_properties(properties: Properties, body: bytes = b"body") -> Publish:
         routing_key="key",
         properties_stop=start,
         body_start=start,
-        has_expiration=properties.expiration is not None,
+        traits=traits_of(has_expiration=properties.expiration is not None),
     )
     return Publish(head, [encoded + body], start + len(body))
 
@@ -216,7 +217,7 @@ async def test_position_that_is_named_twice_makes_one_dead_letter(harness: Harne
 
 async def test_properties_that_nobody_can_read_cost_no_queue_its_life(harness: Harness) -> None:
     dead, state = harness.queue("dead"), harness.queue(options=lettered(max_length=0, max_priority=3))
-    head = Head(exchange="shop", routing_key="q", properties_stop=2, body_start=2, has_priority=True)
+    head = Head(exchange="shop", routing_key="q", properties_stop=2, body_start=2, traits=traits_of(has_priority=True))
     publish(state, b"\xff\xffbody", head=head)
     assert (state.ref.epoch, only(dead).body) == (1, b"body")
     assert history(harness, only(dead))[0]["exchange"] == "shop"

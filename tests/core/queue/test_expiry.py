@@ -10,6 +10,7 @@ from triomq.core import (
     QueueOptions,
     QueueState,
     encode_core,
+    traits_of,
 )
 
 
@@ -17,7 +18,7 @@ def publish_expiring(state: QueueState, body: bytes, seconds: float) -> None:
     """Publish a message that says itself when it is worthless."""
     encoded = encode_core(Properties(expiration=seconds))
     start = len(encoded)
-    head = Head(routing_key="q", properties_stop=start, body_start=start, has_expiration=True)
+    head = Head(routing_key="q", properties_stop=start, body_start=start, traits=traits_of(has_expiration=True))
     state.ref.tell_nowait(Publish(head, [encoded + body], start + len(body)))
 
 

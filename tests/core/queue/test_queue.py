@@ -170,11 +170,11 @@ async def test_delivery_that_is_settled_twice_counts_once(harness: Harness) -> N
 
 def test_run_is_tried_again_message_by_message_with_one_receipt() -> None:
     receipt = Receipt(10, 4, 3, nothing)
-    parts = Publish(HEAD, [b"1", b"22", b"333"], 6, receipt, position=1).split()
-    assert [(part.contents, part.size, part.position) for part in parts] == [
-        ([b"1"], 1, 1),
-        ([b"22"], 2, 2),
-        ([b"333"], 3, 3),
+    parts = Publish(HEAD, [b"1", b"22", b"333"], 6, receipt, (1, 2, 3)).split()
+    assert [(part.contents, part.size, part.positions) for part in parts] == [
+        ([b"1"], 1, (1,)),
+        ([b"22"], 2, (2,)),
+        ([b"333"], 3, (3,)),
     ]
     parts[1].abandoned(RuntimeError("poison"))
     assert (receipt.missing, receipt.refusals) == (2, {12})

@@ -50,6 +50,40 @@ def test_removed_patterns_are_found_no_longer_and_leave_nothing(
         key = data.draw(KEYS)
         assert set(trie.match(key)) == {value for pattern, value in left if naive_match(words(pattern), words(key))}
     assert trie._root.is_empty()
+    assert not trie._words
+
+
+@given(st.lists(st.tuples(st.booleans(), PATTERNS), max_size=20), st.lists(KEYS, min_size=1, max_size=8))
+def test_keys_that_were_looked_up_before_find_what_is_bound_now(
+    changes: list[tuple[bool, str]], keys: list[str]
+) -> None:
+    trie: TopicTrie[str] = TopicTrie()
+    bound: list[str] = []
+    for adds, pattern in changes:
+        if adds:
+            trie.add(pattern, pattern)
+            bound.append(pattern)
+        elif pattern in bound:
+            trie.remove(pattern, pattern)
+            bound.remove(pattern)
+        for key in keys * 2:
+            assert set(trie.match(key)) == {one for one in bound if naive_match(words(one), words(key))}
+
+
+def test_keys_with_words_of_their_own_are_remembered_as_one_and_others_only_so_far() -> None:
+    trie: TopicTrie[str] = TopicTrie()
+    for word in range(100):
+        trie.add(f"{word}.#", "one")
+    for number in range(1_000):
+        assert list(trie.match(f"1.new{number}")) == ["one"]
+    assert len(trie._found) == 1
+    for first in range(100):
+        for second in range(100):
+            assert list(trie.match(f"{first}.{second}")) == ["one"]
+    assert 0 < len(trie._found) < 3_000
+    trie.remove("1.#", "one")
+    assert not trie._found
+    assert not trie.match("1.2")
 
 
 @pytest.mark.parametrize(

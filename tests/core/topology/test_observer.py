@@ -147,19 +147,20 @@ class MessageObserver(InPlaceActor):
 
     def published(self, message: Published) -> None:
         queues = [Directory.name_of(queue) for queue in message.queues]
-        self.seen.append(("published", message.head.routing_key, list(message.contents), queues))
+        self.seen.append(("published", message.messages.head.routing_key, list(message.messages.contents), queues))
 
     def handed_out(self, message: HandedOut) -> None:
-        self.seen.append(("handed out", message.queue, list(message.ids), list(message.contents), message.attempts))
+        contents = list(message.messages.contents)
+        self.seen.append(("handed out", message.queue, list(message.ids), contents, message.attempts))
 
     def settled(self, message: Settled) -> None:
         self.seen.append(("settled", message.queue, list(message.ids), message.outcome))
 
     def expired(self, message: Expired) -> None:
-        self.seen.append(("expired", message.queue, list(message.contents)))
+        self.seen.append(("expired", message.queue, list(message.messages.contents)))
 
     def dead_lettered(self, message: SentToDeadLetters) -> None:
-        seen = ("dead letter", message.queue, list(message.contents), message.reason, message.copies)
+        seen = ("dead letter", message.queue, list(message.messages.contents), message.reason, message.copies)
         self.seen.append(seen)
 
     def take(self) -> list[tuple[object, ...]]:

@@ -322,6 +322,8 @@ async def test_bound_holds_after_a_restart(tmp_path: Path) -> None:
         await home.publish("q", b"1", b"2", b"3", b"4")
     async with at_home(tmp_path) as home:
         await home.publish("q", b"5")
+        while await home.count("q") != 3:  # the oldest has to be read before it can give way
+            pass
         assert await home.drain("q") == [b"3", b"4", b"5"]
 
 

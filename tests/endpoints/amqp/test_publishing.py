@@ -130,14 +130,14 @@ async def test_heads_tell_the_publisher_and_which_properties_are_worth_decoding(
         await trio.testing.wait_all_tasks_blocked()
     entries = sorted(broker.directory.queues["q"].backlog.entries(), key=lambda entry: entry.id)
     heads = [entry.message.head for entry in entries]
-    assert [(head.has_expiration, head.has_priority) for head in heads] == [
+    assert [(head.traits.has_expiration, head.traits.has_priority) for head in heads] == [
         (False, False),
         (False, True),
         (True, True),
         (False, False),
     ]
-    ours, theirs = heads[0].publisher, heads[2].publisher
-    assert [head.publisher for head in heads] == [ours, ours, theirs, theirs]
+    ours, theirs = heads[0].traits.publisher, heads[2].traits.publisher
+    assert [head.traits.publisher for head in heads] == [ours, ours, theirs, theirs]
     assert 0 < ours != theirs > 0
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from triomq.core import Head
+from triomq.core import Head, traits_of
 from triomq.endpoints.content import AMQP_CODEC, head_of
 from triomq.protocols import BasicProperties, encode_properties
 from triomq.protocols.amqp import Framing
@@ -14,10 +14,15 @@ def framing_of(**properties: object) -> Framing:
 def test_head_tells_where_everything_stands() -> None:
     framing = framing_of(content_type="a")
     found = head_of("e", "k", framing, publisher=3, persistent=True)
-    assert found == Head(AMQP_CODEC, "e", "k", 0, 4, 4, 1, 7, framing.flags, 3, persistent=True)
+    assert found == Head(
+        "e", "k", 0, 4, 4, 1, 7, framing.flags, traits_of(codec=AMQP_CODEC, publisher=3, persistent=True)
+    )
 
 
 @pytest.mark.parametrize("properties", [{}, {"expiration": "1"}, {"priority": 1}, {"expiration": "1", "priority": 0}])
 def test_head_tells_what_is_worth_decoding(properties: dict[str, object]) -> None:
     head = head_of("e", "k", framing_of(**properties))
-    assert (head.has_expiration, head.has_priority) == ("expiration" in properties, "priority" in properties)
+    assert (head.traits.has_expiration, head.traits.has_priority) == (
+        "expiration" in properties,
+        "priority" in properties,
+    )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.core import Codecs, Head, Properties, QueueMessage
+from triomq.core import Codecs, Head, Properties, QueueMessage, traits_of
 from triomq.core.properties import decode_core, encode_core
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp, headers_of, to_amqp, type_name
 from triomq.protocols import NO_PROPERTIES, BasicProperties, Timestamp, Typed, decode_properties, encode_properties
@@ -163,7 +163,7 @@ def test_the_codec_has_a_number_that_records_may_carry_for_ever() -> None:
     codecs = Codecs()
     codecs.register(AMQP_CODEC, from_amqp, amend_amqp)
     encoded = encode_properties(BasicProperties(app_id="a"))
-    head = Head(codec=1, properties_stop=len(encoded), body_start=len(encoded))
+    head = Head(properties_stop=len(encoded), body_start=len(encoded), traits=traits_of(codec=1))
     assert codecs.decode(QueueMessage(head, encoded + b"body")).app_id == "a"
 
 

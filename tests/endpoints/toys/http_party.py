@@ -37,6 +37,7 @@ class HTTPPublishing(HTTPParty, Publishing):
     """Each message comes over a connection of its own: on one they would wait for each other."""
 
     answers = True
+    is_read = False  # each request is answered when its message has its place, and its client publishes from tasks
 
     async def open(self, sink: str = "") -> None:
         self._sink = sink or "-"

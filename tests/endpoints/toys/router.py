@@ -20,7 +20,7 @@ from endpoints.toy import Lines
 from triomq.core import Batch, DeclareQueue, Outcome, Properties, QueueOptions, Subscription
 from triomq.endpoints import BrokerContext, Endpoint
 from triomq.endpoints.base.router_client import RouterClient
-from triomq.endpoints.base.router_listener import RouterListener
+from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.errors import NotFound, Refused, TriomqError
 from triomq.transports.zmq import Frames
 
@@ -134,10 +134,13 @@ COMMANDS: Final[Mapping[bytes, tuple[int, Callable[..., Any]]]] = {
 class RouterToyEndpoint(Endpoint):
     def __init__(self, config: "RouterToys", context: BrokerContext) -> None:
         make_client = partial(RouterToyClient, context=context)
-        self.listener = RouterListener(context, "127.0.0.1", config.port, make_client)
+        self.listener = RouterListener(context, config.host, config.port, make_client, config.admission)
         super().__init__(context, self.listener)
 
 
 class RouterToys(Lines, frozen=True, forbid_unknown_fields=True, tag="router-toys"):
+    host: str = "127.0.0.1"
+    admission: Admission = Admission()
+
     def make(self, broker: BrokerContext) -> RouterToyEndpoint:  # type: ignore[override]  # it is not of lines
         return RouterToyEndpoint(self, broker)

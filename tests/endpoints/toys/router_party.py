@@ -76,6 +76,7 @@ class RouterParty(OwnEndpointParty):
 
 class RouterPublishing(RouterParty, Publishing):
     answers = True
+    is_read = False  # all peers of a ROUTER are, or none
     cushion = 0.01
 
     async def open(self, sink: str = "") -> None:

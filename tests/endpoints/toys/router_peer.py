@@ -18,6 +18,7 @@ class RouterPeer:
         user: As whom it logs in, with the name for a password.
         identity: Which it chooses; empty leaves it to libzmq.
         came: Called with each message.
+        prepare: Sets options of its socket.
     """
 
     def __init__(
@@ -27,12 +28,15 @@ class RouterPeer:
         *,
         identity: bytes = b"",
         came: Callable[[Frames], None] = lambda frames: None,
+        prepare: Callable[[zmq.Socket[bytes]], None] = lambda socket: None,
     ) -> None:
         self._context = make_context()
         self._socket = ZMQSocket(self._context, zmq.DEALER, high_water=10)
         options = self._socket.socket
-        options.setsockopt_string(zmq.PLAIN_USERNAME, user)
-        options.setsockopt_string(zmq.PLAIN_PASSWORD, user)
+        if user:
+            options.setsockopt_string(zmq.PLAIN_USERNAME, user)
+            options.setsockopt_string(zmq.PLAIN_PASSWORD, user)
+        prepare(options)
         options.setsockopt(zmq.RCVBUF, 4096)
         if identity:
             options.setsockopt(zmq.IDENTITY, identity)

@@ -211,3 +211,61 @@ def test_publish_that_cannot_be_sent_is_refused_before_anything_is_queued() -> N
     with pytest.raises(LocalProtocolError, match="client's command"):
         running(channels=(1,)).send_publish(1, "e", "k", False, PROPERTIES, b"x")
     assert not client.outbox.unsent
+
+
+MESSAGES = st.tuples(
+    st.text(max_size=5),
+    st.builds(BasicProperties, message_id=st.none() | st.text(max_size=9)).map(encode_properties),
+    st.binary(max_size=300) | st.sampled_from([0, 4088, 4089, 9000, LARGE]).map(bytes),
+    st.booleans(),
+)
+
+
+@given(
+    messages=st.lists(MESSAGES, min_size=1, max_size=5),
+    frame_max=st.sampled_from([4096, 131072]),
+    sources=st.sampled_from([(1, 1), (2, 2), (1, 2)]),
+    is_joined=st.booleans(),
+)
+def test_messages_that_are_not_alike_are_delivered_together_whatever_they_are(
+    messages: list[tuple[str, bytes, bytes, bool]], frame_max: int, sources: tuple[int, int], is_joined: bool
+) -> None:
+    client, server = pair(Settings(frame_max=frame_max))
+    fronts, contents = [], []
+    for key, properties, octets, source in messages:
+        run = published([octets], sources[source], properties)
+        framing, received = run.framing, run.contents[0]
+        if is_joined and source:
+            framing, received = joined(properties), properties + octets
+        fronts.append(server.outbox.front(1, "ctag", True, "e", key, framing))
+        contents.append(received)
+    server.send_mixed_deliveries(1, 7, fronts, contents)
+    assert server.outbox.unsent == sum(map(len, server.outbox._pieces))
+    seen = flatten(exchange(client, server)[0])
+    assert len(seen) == len(messages)
+    for tag, (one, (key, properties, octets, _)) in enumerate(zip(seen, messages, strict=True), 7):
+        assert isinstance(one, tuple)
+        channel, method, framing, received = one
+        assert (channel, method) == (1, BasicDeliver("ctag", tag, True, "e", key))
+        assert (framing.properties(received), framing.body(received)) == (properties, octets)
+
+
+def test_messages_that_are_not_alike_are_refused_whole_if_one_fits_no_frame() -> None:
+    _, server = pair(Settings(frame_max=4096))
+    runs = [
+        published([b"x"]),
+        published([b"x"], properties=encode_properties(BasicProperties(headers={"h": "x" * 5000}))),
+    ]
+    fronts = [server.outbox.front(1, "ctag", True, "e", "k", run.framing) for run in runs]
+    with pytest.raises(LocalProtocolError, match="properties of 50"):
+        server.send_mixed_deliveries(1, 7, fronts, [run.contents[0] for run in runs])
+    assert server.outbox.unsent == 0
+
+
+def test_large_contents_that_are_not_alike_are_handed_out_without_a_copy() -> None:
+    _, server = pair()
+    run = published([b"x" * LARGE, b"y" * LARGE])
+    fronts = [server.outbox.front(1, "ctag", True, "e", key, run.framing) for key in ("a", "b")]
+    server.send_mixed_deliveries(1, 7, fronts, run.contents)
+    pieces = server.data_to_send()
+    assert all(any(piece is one for piece in pieces) for one in run.contents)

@@ -13,7 +13,7 @@ from triomq.protocols.amqp import (
     PublishRun,
     Received,
 )
-from triomq.protocols.amqp.runs import METHODS_REMEMBERED
+from triomq.protocols.amqp.kinds import METHODS_REMEMBERED
 
 from .wire import body, consumer, content, flatten, header, last, method, running
 

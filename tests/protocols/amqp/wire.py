@@ -22,6 +22,7 @@ from triomq.protocols.amqp import (
     LoginRequested,
     Method,
     OpenRequested,
+    PublishMix,
     PublishRun,
     Received,
     Settings,
@@ -166,6 +167,12 @@ def flatten(events: Iterable[Event]) -> list[object]:
             case PublishRun():
                 assert event.size == sum(map(len, event.contents))
                 flat += [(event.channel, event.method, event.framing, octets) for octets in event.contents]
+            case PublishMix():
+                assert event.size == sum(map(len, event.contents))
+                flat += [
+                    (event.channel, kind.method, kind.framing, octets)
+                    for kind, octets in zip(event.kinds, event.contents, strict=True)
+                ]
             case DeliverRun():
                 assert event.size == sum(map(len, event.contents))
                 assert event.method.delivery_tag == event.tags[0]

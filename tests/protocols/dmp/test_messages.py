@@ -1,5 +1,7 @@
 """Messages: the octets of the original implementation, runs, and all that is no message."""
 
+from collections.abc import Callable, Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,8 @@ from triomq.protocols.dmp import (
     MessageRun,
     Settings,
 )
-from triomq.protocols.dmp.messages import REMEMBERED, front_of
+from triomq.protocols.dmp.envelope import front_of, names_of
+from triomq.protocols.dmp.messages import REMEMBERED
 
 # Golden vectors
 
@@ -52,9 +55,9 @@ def test_message_with_properties_is_read() -> None:
 
 def test_message_stands_on_the_wire_as_the_original_has_it() -> None:
     ((_, _, properties, _, _),) = messages_in(_read(FULL))
-    assert front_of("amq.direct", "auto.8", properties, 0, 5) + b"hello" == FULL
-    assert front_of("amq.direct", "nowhere", b"\0\0", 2, 3) + b"ret" == PLAIN
-    assert front_of("", "", b"\0\0", 0, 0) == EMPTY
+    assert front_of(names_of("amq.direct", "auto.8"), properties, 0, 5) + b"hello" == FULL
+    assert front_of(names_of("amq.direct", "nowhere"), b"\0\0", 2, 3) + b"ret" == PLAIN
+    assert front_of(names_of("", ""), b"\0\0", 0, 0) == EMPTY
 
 
 def test_the_shortest_message_is_one() -> None:
@@ -91,16 +94,101 @@ def test_properties_of_one_shape_with_other_values_stay_in_one_run() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "other", [message(key=b"kez"), message(exchange=b"other"), message(options=1), message(properties=b"\x10\0\x02")]
-)
-def test_another_envelope_begins_another_run_and_the_same_one_is_the_same_object(other: bytes) -> None:
+@pytest.mark.parametrize("other", [message(options=1), message(properties=b"\x10\0\x02")])
+def test_other_flags_or_options_begin_another_run_and_the_same_envelope_is_the_same_object(other: bytes) -> None:
     first, second, third = _read(message() + other + message())
     assert isinstance(first, MessageRun)
     assert isinstance(second, MessageRun)
     assert isinstance(third, MessageRun)
     assert first.envelope is third.envelope
     assert first.envelope is not second.envelope
+
+
+@pytest.mark.parametrize("other", [message(key=b"kez"), message(key=b"longer"), message(exchange=b"other")])
+def test_messages_whose_names_differ_are_one_run_with_an_envelope_for_each(other: bytes) -> None:
+    (run,) = _read(message() + other + message() * 2 + other)
+    assert isinstance(run, MessageRun)
+    assert run.contents == [message(), other, message(), message(), other]
+    assert run.envelopes is not None
+    one, two = run.envelopes[:2]
+    assert run.envelope is one is not two
+    assert [envelope is one for envelope in run.envelopes] == [True, False, True, True, False]
+    assert [len(part.contents) for part in run.alike()] == [1, 1, 2, 1]
+
+
+def test_properties_of_other_lengths_are_one_run_with_an_envelope_for_each() -> None:
+    sent = [message(properties=encode_properties(BasicProperties(message_id="x" * number))) for number in range(5)]
+    (run,) = _read(b"".join(sent))
+    assert [properties for _, _, properties, _, _ in messages_in([run])] == [one[19:-9] for one in sent]
+
+
+def test_long_run_of_one_envelope_stays_one() -> None:
+    first, second = _read(message() * 100 + message(key=b"kez") + message())
+    assert isinstance(first, MessageRun)
+    assert isinstance(second, MessageRun)
+    assert (first.envelopes, len(first.contents)) == (None, 100)
+    assert len(second.contents) == 2
+
+
+def numbered(count: int, kind: str) -> list[bytes]:
+    """Make messages with the same frame, each of which is new."""
+    make: Callable[[int], bytes] = {
+        "ids": lambda number: message(properties=encode_properties(BasicProperties(message_id=f"{number:05}"))),
+        "keys": lambda number: message(key=b"%05d" % number),
+        "keys in turn": lambda number: message(key=b"%05d" % (number % 7)),
+        "exchanges": lambda number: message(exchange=b"%05d" % number),
+        "bodies": lambda number: message(b"%05d" % number),
+        "keys and properties": lambda number: message(
+            key=b"%05d" % number,
+            properties=encode_properties(
+                BasicProperties(headers={"a": 1}, priority=number % 256, message_id=f"{number:05}", timestamp=number)
+            ),
+        ),
+    }[kind]
+    return [make(number) for number in range(count)]
+
+
+NUMBERED = ["ids", "keys", "keys in turn", "exchanges", "bodies", "keys and properties"]
+
+
+@pytest.mark.parametrize("kind", NUMBERED)
+def test_messages_with_the_same_frame_are_one_run(kind: str) -> None:
+    sent = numbered(2000, kind)
+    (run,) = _read(b"".join(sent))
+    assert isinstance(run, MessageRun)
+    assert run.contents == sent
+    assert (run.envelopes is None) == (kind in ("ids", "bodies"))
+    assert messages_in([run]) == singly(sent)
+
+
+def singly(messages: Iterable[bytes]) -> list[tuple[str, str, bytes, int, bytes]]:
+    """Read each message with an engine of its own."""
+    return [found for one in messages for found in messages_in(_read(one))]
+
+
+def ending(events: list[Event]) -> object:
+    """Return the messages of a stream, and the code of its failure; the text may name another of several faults."""
+    code = events[-1].code if events and isinstance(events[-1], Failed) else 0
+    return messages_in(event for event in events if not isinstance(event, Failed)), code
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NUMBERED), st.integers(1, 90)), min_size=1, max_size=4),
+    st.integers(0),
+    st.integers(0, 255),
+    st.booleans(),
+)
+def test_octet_that_is_spoilt_among_messages_with_the_same_frame_is_judged_as_if_they_came_bit_by_bit(
+    stretches: list[tuple[str, int]], place: int, octet: int, lost: bool
+) -> None:
+    data = bytearray(b"".join(one for kind, count in stretches for one in numbered(count, kind)))
+    place %= len(data)
+    data[place : place + 1] = b"" if lost else bytes((octet,))
+    bit_by_bit, found = serving(), []
+    for start in range(0, len(data), 7):
+        bit_by_bit.receive_data(bytes(data[start : start + 7]))
+        found += bit_by_bit.events()
+    assert ending(_read(bytes(data))) == ending(found)
 
 
 def test_reserved_option_bits_are_carried_but_mean_nothing() -> None:
@@ -117,7 +205,7 @@ def test_only_so_many_envelopes_are_remembered() -> None:
 
 def test_names_that_are_no_utf_8_come_out_as_they_were() -> None:
     ((exchange, key, *_),) = messages_in(_read(message(exchange=b"\xff", key=b"\xc3")))
-    assert front_of(exchange, key, b"\0\0", 0, 5) + b"hello" == message(exchange=b"\xff", key=b"\xc3")
+    assert front_of(names_of(exchange, key), b"\0\0", 0, 5) + b"hello" == message(exchange=b"\xff", key=b"\xc3")
 
 
 def test_large_message_in_many_chunks_is_whole_and_what_follows_it_too() -> None:

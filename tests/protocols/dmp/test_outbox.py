@@ -1,8 +1,11 @@
 """What is sent: whole messages, single ones, and contents of another form."""
 
+from itertools import repeat
+
 import pytest
 
 from protocols.dmp.wire import FULL, client, message, messages_in, sent, serving
+from triomq.core import Head
 from triomq.errors import LocalProtocolError
 from triomq.protocols import NO_PROPERTIES
 from triomq.protocols.dmp import LARGEST_MESSAGE, DMPEngine
@@ -38,7 +41,7 @@ def test_client_sends_one_message(size: int) -> None:
 def test_contents_of_another_form_are_framed(size: int) -> None:
     engine, reader = feed(), client("feed")
     contents = [b"..%b--%b!" % (bytes((0, 0)), b"x" * (size + number // 2)) for number in range(4)]
-    engine.send_framed("ex", "key", 2, 4, 6, 1, contents)
+    engine.send_framed(repeat(Head("ex", "key", 2, 4, 6, 1)), contents)
     unsent = engine.outbox.unsent
     data = sent(engine)
     assert unsent == len(data)
@@ -46,6 +49,28 @@ def test_contents_of_another_form_are_framed(size: int) -> None:
     assert messages_in(reader.events()) == [
         ("ex", "key", NO_PROPERTIES, 0, b"x" * (size + number // 2)) for number in range(4)
     ]
+
+
+def test_contents_of_several_forms_are_framed_in_one_go() -> None:
+    engine, reader = feed(), client("feed")
+    forms = [Head("ex", "one", 0, 2, 2), Head("ex", "two", 1, 3, 4, 1), Head("", "two", 1, 5, 5)]
+    contents = [b"\0\0first", b".\0\0.second.", b".\x80\0\x01mthird"]
+    engine.send_framed([*forms, forms[0]], [*contents, contents[0]])
+    reader.receive_data(sent(engine))
+    assert messages_in(reader.events()) == [
+        ("ex", "one", NO_PROPERTIES, 0, b"first"),
+        ("ex", "two", NO_PROPERTIES, 0, b"second"),
+        ("", "two", b"\x80\0\x01m", 0, b"third"),
+        ("ex", "one", NO_PROPERTIES, 0, b"first"),
+    ]
+
+
+def test_contents_are_framed_all_or_none() -> None:
+    engine = feed()
+    with pytest.raises(LocalProtocolError, match="can say"):
+        engine.send_framed(repeat(Head("", "", 0, 2, 2)), [b"\0\0", bytes(LARGEST_MESSAGE + 3)])
+    assert not engine.outbox.unsent
+    assert sent(engine) == b""
 
 
 def test_many_kinds_of_message_are_not_all_remembered() -> None:

@@ -79,10 +79,11 @@ def messages_in(events: Iterable[Event]) -> list[tuple[str, str, bytes, int, byt
     found = []
     for event in events:
         assert isinstance(event, MessageRun), event
-        shape = event.envelope
         assert event.size == sum(map(len, event.contents))
+        assert event.envelopes is None or len(event.envelopes) == len(event.contents)
+        assert sum(len(part.contents) for part in event.alike()) == len(event.contents)
         found += [
             (shape.exchange, shape.routing_key, shape.properties(content), shape.options, shape.body(content))
-            for content in event.contents
+            for shape, content in event.messages()
         ]
     return found

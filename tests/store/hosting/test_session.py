@@ -21,6 +21,7 @@ from triomq.store.frames import (
     BackedUp,
     BackUp,
     BatchesCommitted,
+    Buffers,
     DelayedFetched,
     FetchFailed,
     FromStore,
@@ -36,7 +37,7 @@ from triomq.store.frames import (
     Write,
     encode_frame,
 )
-from triomq.store.hosting.session import StoreSession
+from triomq.store.hosting.session import StoreSession, send_gathered
 
 Clock = MockClock
 
@@ -50,7 +51,7 @@ class Host:
         self._reader = StoreFrameReader()
 
     async def send(self, *frames: FromStore) -> None:
-        await self.stream.send_all(b"".join(map(encode_frame, frames)))
+        await self.stream.send_all(b"".join(buffer for frame in frames for buffer in encode_frame(frame)))
 
     async def receive(self) -> list[ToStore | FromStore]:
         frames: list[ToStore | FromStore] = []
@@ -272,3 +273,24 @@ async def test_session_rests_when_nothing_is_left_to_send(journal: Journal, auto
         assert trio.lowlevel.current_statistics().seconds_to_next_deadline == float("inf")
         assert (journal.open_batch, journal.is_held) == (1, False)
         await host.end()
+
+
+async def test_buffers_arrive_whole_when_the_socket_takes_them_in_parts(nursery: trio.Nursery) -> None:
+    ours, theirs = trio.socket.socketpair()
+    ours.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, 4_096)
+    buffers: Buffers = [bytes([number % 251]) * (number % 7 * 1_111) for number in range(1_500)]
+    nursery.start_soon(send_gathered, trio.SocketStream(ours), buffers)
+    expected, found = b"".join(buffers), bytearray()
+    while len(found) < len(expected):
+        found += await theirs.recv(len(found) % 9_999 + 1)
+    assert found == expected
+    ours.close()
+    theirs.close()
+
+
+async def test_socket_whose_other_end_is_gone_is_broken() -> None:
+    ours, theirs = trio.socket.socketpair()
+    theirs.close()
+    with pytest.raises(trio.BrokenResourceError):
+        await send_gathered(trio.SocketStream(ours), [b"a", b"b"])
+    ours.close()

@@ -30,6 +30,7 @@ from triomq.security import (
     UserLimits,
     make_verifier,
 )
+from triomq.transports.zmq import make_curve_keys, write_curve_keys
 
 user = typer.Typer(
     help="Edit a file of users; a broker that is configured with it reads it at its start and at SIGHUP.",
@@ -139,6 +140,28 @@ def password(name: _Name, file: _File = _HERE, iterations: _Iterations = ITERATI
         users[name] = msgspec.structs.replace(found, verifiers=verifiers, password="", password_file="")
     typer.echo(f"changed the password of {printable(name)} in {file}")
     _remind()
+
+
+@user.command()
+def curve(
+    keys: Annotated[Path, typer.Argument(help="The file that gets both keys; it is for its owner alone.")],
+    name: Annotated[str | None, typer.Argument(help="The user that owns them; none for keys of a broker.")] = None,
+    file: _File = _HERE,
+) -> None:
+    """Make a pair of keys for ZeroMQ (CURVE), and give a user the public one, by which it logs in."""
+    made = make_curve_keys()
+    with _failing():
+        if name is None:
+            write_curve_keys(keys, made)
+        else:
+            with editing(file) as users:
+                found = _find(users, name, file)
+                write_curve_keys(keys, made)
+                users[name] = msgspec.structs.replace(found, curve_key=made.public)
+    typer.echo(f"{keys} has the keys; the public one is {made.public}")
+    if name is not None:
+        typer.echo(f"{printable(name)} logs in by them")
+        _remind()
 
 
 @user.command()

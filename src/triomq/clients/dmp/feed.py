@@ -111,17 +111,18 @@ class DMPFeed:
 
     def take(self, run: MessageRun) -> None:
         """Add a run from the direct connection."""
-        shape = run.envelope
-        exchange, key, start, stop, body = (
-            shape.exchange,
-            shape.routing_key,
-            shape.properties_start,
-            shape.properties_stop,
-            shape.body_start,
-        )
-        self._put(
-            [DMPMessage(exchange, key, content[start:stop], content[body:]) for content in run.contents], run.size
-        )
+        messages: list[DMPMessage] = []
+        for part in run.alike():
+            shape = part.envelope
+            exchange, key, start, stop, body = (
+                shape.exchange,
+                shape.routing_key,
+                shape.properties_start,
+                shape.properties_stop,
+                shape.body_start,
+            )
+            messages += [DMPMessage(exchange, key, content[start:stop], content[body:]) for content in part.contents]
+        self._put(messages, run.size)
 
     def _put(self, messages: list[DMPMessage], size: int) -> None:
         if self._over:

@@ -106,12 +106,13 @@ class _Feed:
 
     def take(self, run: MessageRun) -> None:
         """Pass a run on to the consumer."""
-        shape, count = run.envelope, len(run.contents)
-        method = BasicDeliver(self._deliveries.consumer_tag, 0, False, shape.exchange, shape.routing_key)
-        framing = Framing(0, shape.properties_start, shape.properties_stop, shape.body_start, 0, shape.flags)
-        self._deliveries.put(
-            DeliverRun(self._line.number, method, [0] * count, framing, run.contents, run.size), self._line.acks
-        )
+        for part in run.alike():
+            shape, tags = part.envelope, [0] * len(part.contents)
+            method = BasicDeliver(self._deliveries.consumer_tag, 0, False, shape.exchange, shape.routing_key)
+            framing = Framing(0, shape.properties_start, shape.properties_stop, shape.body_start, 0, shape.flags)
+            self._deliveries.put(
+                DeliverRun(self._line.number, method, tags, framing, part.contents, part.size), self._line.acks
+            )
         if self._deliveries.buffered > BUFFERED_MOST and not self._paused:
             self._paused = True
             self.link.pause(paused=True)

@@ -23,7 +23,7 @@ from math import inf
 import msgspec
 
 from triomq.core.batch import Batch
-from triomq.core.message import Head, QueueMessage
+from triomq.core.message import Head, QueueMessage, Stretch
 from triomq.errors import StoreError
 from triomq.store import Reading
 
@@ -99,15 +99,24 @@ class Backlog:
 
     # Coming
 
-    def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
+    def push(
+        self,
+        head: Head,
+        contents: Sequence[bytes],
+        size: int,
+        deadline: float = inf,
+        level: int = 0,
+        heads: Sequence[Head] | None = None,
+    ) -> None:
         """Append the messages of a run.
 
         Args:
-            head: What they share.
+            head: The first one's, and that of all if ``heads`` is None.
             contents: Their bytes.
             size: Total of the bytes.
             deadline: When they expire, in seconds of the domain's clock; infinity if never.
             level: Their priority.
+            heads: The head of each, all with the same traits; None if they have the same head.
         """
         raise NotImplementedError
 
@@ -118,7 +127,7 @@ class Backlog:
     # Going out
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first resident messages that share a head: at most so many, and so many bytes; at least one.
+        """Hand out the first resident messages of one run: at most so many, and so many bytes; at least one.
 
         The batch counts as unsettled until it is settled, requeued or returned.
 
@@ -222,8 +231,8 @@ class Backlog:
         """Return a level whose first resident message has expired, if there is one."""
         raise NotImplementedError
 
-    def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
-        """Return the first resident messages of a level, which share a head and a deadline: at most so many.
+    def first(self, most: int, level: int = 0) -> Stretch:
+        """Return the first resident messages of a level, which share traits and a deadline: at most so many.
 
         Raises:
             IndexError: Nothing is resident.

@@ -20,9 +20,9 @@ from typing import cast
 
 from triomq.core.backlog.backlog import Backlog, Entry, Remains
 from triomq.core.backlog.returned import ReturnedMessages, ReturnedRun
-from triomq.core.backlog.run import RUN_LENGTH, Run
+from triomq.core.backlog.run import RUN_LENGTH, Run, add_heads
 from triomq.core.batch import Batch
-from triomq.core.message import Head, QueueMessage
+from triomq.core.message import Head, QueueMessage, Stretch, overhead_of
 
 
 class MemoryBacklog(Backlog):
@@ -44,34 +44,46 @@ class MemoryBacklog(Backlog):
         self._returned: ReturnedMessages | None = None
         self._outstanding: dict[Batch, None] | None = None
 
-    def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
-        """Append messages of a run; ``size`` is the total of their bytes, ``deadline`` when they expire."""
+    def push(
+        self,
+        head: Head,
+        contents: Sequence[bytes],
+        size: int,
+        deadline: float = inf,
+        level: int = 0,
+        heads: Sequence[Head] | None = None,
+    ) -> None:
+        """Append messages of a run; see ``Backlog.push``."""
         count = len(contents)
         if not count:
             return
         first = self.next_id
         self.next_id = first + count
+        overhead = count * (head.body_start + head.body_trailer) if heads is None else overhead_of(head, heads, count)
         self.resident += count
-        self.resident_bytes += size - count * (head.body_start + head.body_trailer)
+        self.resident_bytes += size - overhead
         runs = self._runs
         if runs:
             last = runs[-1]
             length = len(last.contents)
             if (
-                last.head is head
+                last.head.traits is head.traits
                 and length + count <= RUN_LENGTH
                 and last.deadline == deadline
                 and last.first + length == first
             ):
+                if last.heads is not None or heads is not None or last.head is not head:
+                    add_heads(last, head, heads, count)
                 last.contents += contents
                 last.size += size
+                last.overhead += overhead
                 return
         elif runs is None:
             runs = self._runs = deque()
-        runs.append(Run(head, list(contents), first, size, deadline))
+        runs.append(Run(head, list(contents), first, size, overhead, deadline, None if heads is None else [*heads]))
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first ready messages that share a head: at most so many, at most so many bytes, at least one.
+        """Hand out the first ready messages of one run: at most so many, at most so many bytes, at least one.
 
         The batch counts as outstanding until it is settled, requeued or returned.
 
@@ -95,13 +107,21 @@ class MemoryBacklog(Backlog):
         available = len(run.contents)
         count = available if available < feeds else feeds * min(rounds, available // feeds)
         step = min(feeds, count)
-        contents, first, head, deadline = run.contents[:count], run.first, run.head, run.deadline
+        contents, heads, first, deadline = run.contents[:count], run.heads, run.first, run.deadline
+        head = run.head
+        if heads is not None:
+            heads = heads[:count]
         self._cut(run, count)
         batches = []
         for place in range(step):
             share = contents[place::step]
             ids = range(first + place, first + count, step)
-            batch = Batch(head, [*share], ids, head.repeated, sum(map(len, share)), len(share), deadline=deadline)
+            size, left, theirs = sum(map(len, share)), len(share), None
+            if heads is not None:
+                theirs = heads[place::step]
+                head = theirs[0]
+            repeated = head.traits.repeated
+            batch = Batch(head, [*share], ids, repeated, size, left, deadline=deadline, heads=theirs)
             self._hand_out(batch)
             batches.append(batch)
         return batches
@@ -162,7 +182,7 @@ class MemoryBacklog(Backlog):
 
     def _take_ready(self, most: int, most_bytes: int) -> Batch:
         run = self._runs[0] if self._runs else self._front()
-        first, head, contents = run.first, run.head, run.contents
+        first, head, contents, heads = run.first, run.head, run.contents, run.heads
         count = available = len(contents)
         if most < count:
             count = most
@@ -170,37 +190,37 @@ class MemoryBacklog(Backlog):
             count = run.fitting(count, most_bytes)
         if count < available:
             contents = contents[:count]
+            if heads is not None:
+                heads = heads[:count]
         size = self._cut(run, count)
-        given = cast(
-            "list[bytes | None]", contents
-        )  # a run that goes whole gives its very list away: nothing else refers to it
-        return Batch(head, given, range(first, first + count), head.repeated, size, count, None, None, run.deadline)
+        # A run that goes whole gives its very lists away: nothing else refers to them.
+        given = cast("list[bytes | None]", contents)
+        repeated = head.traits.repeated
+        ids = range(first, first + count)
+        return Batch(head, given, ids, repeated, size, count, None, None, run.deadline, 0, 0, heads)
 
     def _cut(self, run: Run, count: int) -> int:
-        """Cut the first messages off the front run; return them, and their size in bytes."""
+        """Cut the first messages off the front run; return their size in bytes."""
         assert self._runs is not None
         if count == len(run.contents):
-            size = run.size
+            size, overhead = run.size, run.overhead
             self._runs.popleft()
         else:
-            size = sum(map(len, run.contents[:count]))
-            del run.contents[:count]
-            run.first += count
-            run.size -= size
+            size, overhead = run.cut(count)
         self.resident -= count
-        self.resident_bytes -= size - count * (run.head.body_start + run.head.body_trailer)
+        self.resident_bytes -= size - overhead
         return size
 
     def _take_returned(self, most: int, most_bytes: int) -> Batch:
         assert self._returned is not None
         batch = self._returned.take(most, most_bytes)
-        self._forget_returned(batch.head, batch.left, batch.size)
+        self._forget_returned(batch.size, overhead_of(batch.head, batch.heads, batch.left), batch.left)
         return batch
 
-    def _forget_returned(self, head: Head, count: int, size: int) -> None:
-        """Count messages as resident no longer that had come back; ``size`` is the total of their bytes."""
+    def _forget_returned(self, size: int, overhead: int, count: int) -> None:
+        """Count messages as resident no longer that had come back."""
         self.resident -= count
-        self.resident_bytes -= size - count * head.overhead
+        self.resident_bytes -= size - overhead
         if not self._returned:
             self._returned = None
 
@@ -248,21 +268,29 @@ class MemoryBacklog(Backlog):
         if positions is None and batch.left == len(batch.contents):
             whole = cast("list[bytes]", batch.contents)  # none is settled
             batch.contents = []
-            self._put_back(ReturnedRun(batch.head, whole, batch.ids, batch.size, batch.deadline, attempts))
+            back = ReturnedRun(batch.head, whole, batch.ids, batch.size, batch.deadline, attempts)
+            if batch.heads is not None:
+                back.heads = [*batch.heads]
+            self._put_back(back)
             return self._reduce_unsettled(batch, batch.left, batch.size)
         ids: list[int] = []
         contents: list[bytes] = []
+        heads: list[Head] = []
         for position in batch.unsettled() if positions is None else sorted(positions):
             content = batch.contents[position]
             if content is not None:
                 batch.contents[position] = None
                 ids.append(batch.ids[position])
                 contents.append(content)
+                heads.append(batch.head_at(position))
         size = sum(map(len, contents))
         if ids:
             in_a_row = ids[-1] - ids[0] == len(ids) - 1
             some = range(ids[0], ids[-1] + 1) if in_a_row else ids
-            self._put_back(ReturnedRun(batch.head, contents, some, size, batch.deadline, attempts))
+            back = ReturnedRun(
+                heads[0], contents, some, size, batch.deadline, attempts, None if batch.heads is None else heads
+            )
+            self._put_back(back)
         return self._reduce_unsettled(batch, len(ids), size)
 
     def _put_back(self, run: ReturnedRun) -> None:
@@ -270,7 +298,7 @@ class MemoryBacklog(Backlog):
             self._returned = ReturnedMessages()
         count = len(run.contents)
         self.resident += count
-        self.resident_bytes += run.size - count * run.head.overhead
+        self.resident_bytes += run.size - overhead_of(run.head, run.heads, count)
         self._returned.put(run)
 
     def set_aside(self, batch: Batch, position: int) -> Batch:
@@ -279,7 +307,7 @@ class MemoryBacklog(Backlog):
         assert content is not None
         number, size = batch.ids[position], len(content)
         alone = Batch(
-            batch.head,
+            batch.head_at(position),
             [content],
             (number,),
             True,
@@ -306,17 +334,19 @@ class MemoryBacklog(Backlog):
             del self._outstanding[batch]
         return count, size
 
-    def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
-        """Return the first ready messages of a level, which share a head and a deadline: at most so many.
+    def first(self, most: int, level: int = 0) -> Stretch:
+        """Return the first ready messages of a level, which share traits and a deadline: at most so many.
 
         Raises:
             IndexError: Nothing is ready.
         """
+        run: Run | ReturnedRun
         if self._returned is not None:
-            back = self._returned.first
-            return back.head, back.contents[: min(most, self._returned.in_a_row())]
-        run = self._runs[0] if self._runs else self._front()
-        return run.head, run.contents[:most]
+            run = self._returned.first
+            most = min(most, self._returned.in_a_row())
+        else:
+            run = self._front()
+        return Stretch(run.head, run.contents[:most], None if run.heads is None else run.heads[:most])
 
     def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
         """Put a message in its place that was delivered so many times before the broker was restarted."""
@@ -330,7 +360,7 @@ class MemoryBacklog(Backlog):
             self._cut(run, count)
             return range(first, first + count)
         gone = self._returned.cut(count)
-        self._forget_returned(gone.head, count, gone.size)
+        self._forget_returned(gone.size, overhead_of(gone.head, gone.heads, count), count)
         return gone.ids
 
     def resident_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
@@ -370,10 +400,11 @@ class MemoryBacklog(Backlog):
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Go through the ready messages with ids above ``after``, in order; the backlog must not change meanwhile."""
-        for number, content, back in self._returned.after(after) if self._returned is not None else ():
-            yield Entry(number, back.attempts, back.deadline, QueueMessage(back.head, content))
+        for number, message, back in self._returned.after(after) if self._returned is not None else ():
+            yield Entry(number, back.attempts, back.deadline, message)
         for run in self._runs or ():
             if run.first + len(run.contents) <= after:
                 continue
             for offset in range(max(0, after + 1 - run.first), len(run.contents)):
-                yield Entry(run.first + offset, 0, run.deadline, QueueMessage(run.head, run.contents[offset]))
+                head = run.head if run.heads is None else run.heads[offset]
+                yield Entry(run.first + offset, 0, run.deadline, QueueMessage(head, run.contents[offset]))

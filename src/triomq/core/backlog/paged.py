@@ -27,10 +27,10 @@ from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.backlog.priority import PriorityBacklog
 from triomq.core.backlog.tail import PagedRun, PagedTail
 from triomq.core.batch import Batch
-from triomq.core.message import Head, QueueMessage
+from triomq.core.message import Head, Stretch, overhead_of
 from triomq.core.persistence.persistence import Persistence
 from triomq.errors import StoreError
-from triomq.store import AttemptsCounted, Reading
+from triomq.store import AttemptsCounted, BodyRun, Reading
 
 _OVERHEAD = 128
 """Bytes that a message takes beside its body."""
@@ -117,33 +117,58 @@ class PagedBacklog(Backlog):
 
     # Coming
 
-    def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
+    def push(
+        self,
+        head: Head,
+        contents: Sequence[bytes],
+        size: int,
+        deadline: float = inf,
+        level: int = 0,
+        heads: Sequence[Head] | None = None,
+    ) -> None:
         """Append the messages of a run: to the resident ones if there is room and nothing is paged."""
         count = len(contents)
         if not count:
             return
-        durable = self._durable and head.persistent
+        durable = self._durable and head.traits.persistent
         paged = self.paged or self.resident_bytes + self.resident * _OVERHEAD > self._memory
         if durable or paged:
-            if head is self._last_head and level == self._last_level and deadline == inf:
-                encoded = self._last_encoded  # most runs have the head of the run before: no look-up by its 15 fields
-            else:
-                encoded = self._encode(head, level, deadline)
-            bodies = size - count * (head.body_start + head.body_trailer)
+            parts = self._encode_run(head, contents, heads, level, deadline)
+            bodies = size - overhead_of(head, heads, count)
         if durable:
             if self._tail.loose:
                 self._tail.spill()
-            self._journal.append(self.queue, self.next_id, encoded, contents, bodies)
+            self._append(parts, head, heads, bodies)
         if paged:
-            run = PagedRun(head, contents, self.next_id, size, deadline, level)
+            run = PagedRun(head, contents, self.next_id, size, deadline, level, heads)
             self.next_id += count
-            self._tail.put(run, encoded, bodies, self._journal.open_batch if durable else 0)
+            self._tail.put(run, parts, bodies, self._journal.open_batch if durable else 0)
             self._count_paged()
         else:
-            super().push(head, contents, size, deadline, level)
+            super().push(head, contents, size, deadline, level, heads)
+
+    def _append(self, parts: Sequence[BodyRun], head: Head, heads: Sequence[Head] | None, bodies: int) -> None:
+        """Write the parts of a run to the journal; ``bodies`` is the bytes of all bodies."""
+        for part in parts:
+            if heads is not None:
+                overhead = len(part.contents) * heads[part.offset].overhead
+                bodies = sum(map(len, part.contents)) - overhead
+            self._journal.append(self.queue, self.next_id + part.offset, part.head, part.contents, bodies)
+
+    def _encode_run(
+        self, head: Head, contents: Sequence[bytes], heads: Sequence[Head] | None, level: int, deadline: float
+    ) -> list[BodyRun]:
+        """Return a run as the store has it: in parts that share a head."""
+        parts, offset = [], 0
+        for part in Stretch(head, contents, heads).alike():
+            parts.append(BodyRun(offset, self._encode(part.head, level, deadline), part.contents))
+            offset += len(part.contents)
+        return parts
 
     def _encode(self, head: Head, level: int, deadline: float) -> bytes:
         """Encode a head, and remember it as the last one if it has no deadline."""
+        if head is self._last_head and level == self._last_level and deadline == inf:
+            return self._last_encoded  # most runs have the head of the run before: no look-up by its fields
         if deadline < inf:
             return self._persistence.heads.encode(head, level, deadline, self._now())
         self._last_encoded = self._persistence.heads.encode(head, level, inf, 0.0)
@@ -180,14 +205,13 @@ class PagedBacklog(Backlog):
         for run in found:
             self.expiring_paged_in = self.expiring_paged_in or run.deadline < inf
             delivered = min(max(0, self._delivered_before.get(run.level, 0) + 1 - run.first), len(run.contents))
-            for number, content in enumerate(run.contents[:delivered], run.first):
+            for number, message in enumerate(islice(run.messages(), delivered), run.first):
                 attempts = self._attempts_before.pop(number, 1)
-                self.restore(number, run.head, content, run.deadline, run.level, attempts)
-            contents = run.contents[delivered:] if delivered else run.contents
-            if contents:
-                self.next_id = run.first + delivered
-                size = sum(map(len, contents)) if delivered else run.size
-                super().push(run.head, contents, size, run.deadline, run.level)
+                self.restore(number, message.head, message.content, run.deadline, run.level, attempts)
+            if delivered < len(run.contents):
+                rest = run.since(delivered) if delivered else run
+                self.next_id = rest.first
+                super().push(rest.head, rest.contents, rest.size, rest.deadline, rest.level, rest.heads)
         self.next_id = next_id
 
     # Going out
@@ -210,7 +234,7 @@ class PagedBacklog(Backlog):
     def _mark_delivered(self, batch: Batch) -> None:
         last = batch.ids[-1]
         before = self._marked.get(batch.level, 0)
-        if batch.head.persistent and last > before:  # what comes back is marked already
+        if batch.head.traits.persistent and last > before:  # what comes back is marked already
             self._marked[batch.level] = last
             self._journal.delivered(self.queue, batch.level, before, last)
 
@@ -218,7 +242,7 @@ class PagedBacklog(Backlog):
         self, batch: Batch, positions: Sequence[int] | None = None, *, consumed: bool = False
     ) -> tuple[int, int]:
         """Settle messages for good, in the store as well."""
-        if self._durable and batch.head.persistent:
+        if self._durable and batch.head.traits.persistent:
             self._settle_positions(batch, positions, consumed=consumed)
         return super().accept(batch, positions, consumed=consumed)
 
@@ -243,7 +267,7 @@ class PagedBacklog(Backlog):
     def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
         """Put messages back in their old places, and record how often that was."""
         # That messages were delivered at all is known from the mark.
-        if not (marked and batch.attempts and self._durable and batch.head.persistent):
+        if not (marked and batch.attempts and self._durable and batch.head.traits.persistent):
             return super().requeue(batch, positions, marked=marked)
         back = batch.unsettled() if positions is None else positions
         numbers = [batch.ids[position] for position in back if batch.contents[position] is not None]
@@ -253,7 +277,7 @@ class PagedBacklog(Backlog):
 
     def set_aside(self, batch: Batch, position: int) -> Batch:
         """Part a message from its batch, and record how often it came back; see ``MemoryBacklog.set_aside``."""
-        if batch.attempts and self._durable and batch.head.persistent:
+        if batch.attempts and self._durable and batch.head.traits.persistent:
             self._journal.add(AttemptsCounted(self.queue, batch.ids[position], batch.attempts + 1))
         return super().set_aside(batch, position)
 
@@ -314,9 +338,9 @@ class PagedBacklog(Backlog):
     def _paged_entries(self, runs: Iterator[PagedRun]) -> Iterator[Entry]:
         for run in runs:
             delivered = self._delivered_before.get(run.level, 0)
-            for number, content in enumerate(run.contents, run.first):
+            for number, message in enumerate(run.messages(), run.first):
                 attempts = self._attempts_before.get(number, 1) if number <= delivered else 0
-                yield Entry(number, attempts, run.deadline, QueueMessage(run.head, content))
+                yield Entry(number, attempts, run.deadline, message)
 
 
 class PagedPlainBacklog(PagedBacklog, MemoryBacklog):
@@ -363,7 +387,7 @@ class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
         super()._count_paged()
         if self._arrived:
             self.paged += sum(len(run.contents) for run in self._arrived)
-            self.paged_bytes += sum(run.size - len(run.contents) * run.head.overhead for run in self._arrived)
+            self.paged_bytes += sum(run.bodies for run in self._arrived)
 
     def _page_in(self, found: Sequence[PagedRun]) -> None:
         """Page everything in at once, when nothing is left to read."""

@@ -9,7 +9,7 @@ from typing import TypeVar, TypeVarTuple
 from triomq.core.backlog.backlog import Backlog, Entry, ReadDone, Remains, page_of
 from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.batch import Batch
-from triomq.core.message import Head
+from triomq.core.message import Head, Stretch
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -62,12 +62,20 @@ class PriorityBacklog(Backlog):
     def _front(self) -> MemoryBacklog:
         return self._levels[self.next_level]
 
-    def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
-        """Append messages of a run to a level; ``size`` is the total of their bytes."""
+    def push(
+        self,
+        head: Head,
+        contents: Sequence[bytes],
+        size: int,
+        deadline: float = inf,
+        level: int = 0,
+        heads: Sequence[Head] | None = None,
+    ) -> None:
+        """Append messages of a run to a level; see ``Backlog.push``."""
         number = self._level(level)
         self._levels[number].next_id = self.next_id
         self.next_id += len(contents)
-        self._change(number, MemoryBacklog.push, head, contents, size, deadline)
+        self._change(number, MemoryBacklog.push, head, contents, size, deadline, 0, heads)
 
     def _level(self, level: int) -> int:
         """Return the number of the level that messages of a level go to; the level is made if it is missing."""
@@ -120,7 +128,7 @@ class PriorityBacklog(Backlog):
         """Return a level whose first message has expired, if there is one; low ones first."""
         return next((number for number in _bits(self._dying) if self._levels[number].next_deadline() <= now), None)
 
-    def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
+    def first(self, most: int, level: int = 0) -> Stretch:
         """Return the first ready messages of a level; see ``MemoryBacklog.first``."""
         return self._levels[level].first(most)
 

@@ -2,7 +2,7 @@
 
 They are held as they were handed out: a batch that comes back whole is one run, with its list of contents and its range
 of ids, so that a consumer which leaves with a million unsettled messages costs some thousand runs and no copy. The
-messages of a run share the head, the deadline, and how often they came back.
+messages of a run share the traits, the deadline, and how often they came back.
 
 Runs may overlap, since batches of messages that were handed out in turns have ids 1, 4, 7 and 2, 5, 8. So they wait in
 a heap by their first ids, and of the first run only what comes before the next one's first id may go.
@@ -16,21 +16,22 @@ from typing import cast
 
 import msgspec
 
-from triomq.core.backlog.run import RUN_LENGTH
+from triomq.core.backlog.run import RUN_LENGTH, add_heads
 from triomq.core.batch import Batch
-from triomq.core.message import Head
+from triomq.core.message import Head, QueueMessage
 
 
 class ReturnedRun(msgspec.Struct, eq=False, gc=False):
     """Messages that came back together; holds no cycle, so needs no collection.
 
     Args:
-        head: What they share.
+        head: The first one's, and that of all if ``heads`` is None.
         contents: Their bytes.
         ids: Their ids, ascending.
         size: Total of the bytes.
         deadline: When they expire, in seconds of the domain's clock.
         attempts: How often they came back.
+        heads: The head of each; None as long as they have the same one.
     """
 
     head: Head
@@ -39,10 +40,19 @@ class ReturnedRun(msgspec.Struct, eq=False, gc=False):
     size: int
     deadline: float
     attempts: int
+    heads: list[Head] | None = None
+
+    def head_at(self, position: int) -> Head:
+        """Return the head of the message at a position."""
+        return self.head if self.heads is None else self.heads[position]
 
     def shares_all(self, other: "ReturnedRun") -> bool:
         """Return whether messages of both may go in one batch."""
-        return self.head is other.head and self.deadline == other.deadline and self.attempts == other.attempts
+        return (
+            self.head.traits is other.head.traits
+            and self.deadline == other.deadline
+            and self.attempts == other.attempts
+        )
 
 
 class ReturnedMessages:
@@ -70,6 +80,7 @@ class ReturnedMessages:
             and len(latest.contents) + len(run.contents) <= RUN_LENGTH
             and latest.shares_all(run)
         ):
+            add_heads(latest, run.head, run.heads, len(run.contents))
             latest.contents += run.contents
             latest.ids = range(latest.ids.start, run.ids.stop)
             latest.size += run.size
@@ -100,13 +111,17 @@ class ReturnedMessages:
             if run is self._latest:
                 self._latest = None
             return run
-        contents, ids = run.contents[:count], run.ids[:count]
-        size = sum(map(len, contents))
+        gone = ReturnedRun(run.head, run.contents[:count], run.ids[:count], 0, run.deadline, run.attempts)
+        gone.size = sum(map(len, gone.contents))
         del run.contents[:count]
+        if run.heads is not None:
+            gone.heads = run.heads[:count]
+            del run.heads[:count]
+            run.head = run.heads[0]
         run.ids = run.ids[count:]
-        run.size -= size
+        run.size -= gone.size
         heapreplace(self._heap, (run.ids[0], run))
-        return ReturnedRun(run.head, contents, ids, size, run.deadline, run.attempts)
+        return gone
 
     def take(self, most: int, most_bytes: int) -> Batch:
         """Remove and return the first messages as long as they share all that a run shares, and the limits hold.
@@ -134,14 +149,14 @@ class ReturnedMessages:
         for _, run in self._heap:
             yield run
 
-    def after(self, number: int) -> Iterator[tuple[int, bytes, ReturnedRun]]:
-        """Yield the messages with ids above a number, in order: id, bytes, and the run that each is in."""
+    def after(self, number: int) -> Iterator[tuple[int, QueueMessage, ReturnedRun]]:
+        """Yield the messages with ids above a number, in order: id, message, and the run that each is in."""
         positions = ((run, bisect_right(run.ids, number)) for _, run in self._heap)
         heap = [(run.ids[position], position, run) for run, position in positions if position < len(run.ids)]
         heapify(heap)
         while heap:
             found, position, run = heap[0]
-            yield found, run.contents[position], run
+            yield found, QueueMessage(run.head_at(position), run.contents[position]), run
             position += 1
             if position < len(run.ids):
                 heapreplace(heap, (run.ids[position], position, run))
@@ -162,19 +177,21 @@ def _batch_of(taken: Sequence[ReturnedRun]) -> Batch:
     """Make one batch of the messages that go together."""
     first = taken[0]
     ids: Sequence[int] = first.ids
-    contents = cast("list[bytes | None]", first.contents)  # nothing else refers to it
     if len(taken) > 1:
         ids = [number for run in taken for number in run.ids]
-        contents = [content for run in taken for content in run.contents]
         if ids[-1] - ids[0] == len(ids) - 1:
             ids = range(ids[0], ids[-1] + 1)
+        for run in taken[1:]:  # nothing else refers to their lists
+            add_heads(first, run.head, run.heads, len(run.contents))
+            first.contents += run.contents
     return Batch(
         first.head,
-        contents,
+        cast("list[bytes | None]", first.contents),
         ids,
-        first.attempts > 0 or first.head.repeated,
+        first.attempts > 0 or first.head.traits.repeated,
         sum(run.size for run in taken),
-        len(contents),
+        len(first.contents),
         deadline=first.deadline,
         attempts=first.attempts,
+        heads=first.heads,
     )

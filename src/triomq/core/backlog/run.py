@@ -1,34 +1,56 @@
 """A run as it waits in a backlog: messages that arrived in a row, and share what the backlog must know of them."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate, islice
+from typing import Protocol
 
 import msgspec
 
-from triomq.core.message import Head
+from triomq.core.message import Head, overhead_of
 
 RUN_LENGTH = 512
 """Messages up to which runs are merged: a slice off the front moves at most 4 KiB of pointers."""
 
 
 class Run(msgspec.Struct, eq=False, gc=False):
-    """Ready messages that share head and deadline; made by a backlog, ends with its last message.
+    """Ready messages that share traits and deadline; made by a backlog, ends with its last message.
 
     Holds no cycle, so needs no collection.
 
     Args:
-        head: What they share.
+        head: The first one's, and that of all if ``heads`` is None.
         contents: Their bytes.
         first: The first one's id; the others have the following ones.
         size: Total of the bytes.
+        overhead: How many of these bytes are not bodies.
         deadline: When they expire, in seconds of the domain's clock; infinity if never.
+        heads: The head of each; None as long as they have the same one.
     """
 
     head: Head
     contents: list[bytes]
     first: int
     size: int
+    overhead: int
     deadline: float
+    heads: list[Head] | None = None
+
+    def cut(self, count: int) -> tuple[int, int]:
+        """Remove the first messages, but not all; return their bytes, and how many of these are not bodies."""
+        size = sum(map(len, self.contents[:count]))
+        del self.contents[:count]
+        heads = self.heads
+        if heads is None:
+            overhead = count * (self.head.body_start + self.head.body_trailer)
+        else:
+            overhead = overhead_of(self.head, heads[:count], count)
+            del heads[:count]
+            self.head = heads[0]
+        self.first += count
+        self.size -= size
+        self.overhead -= overhead
+        return size, overhead
 
     def fitting(self, most: int, most_bytes: int) -> int:
         """Count how many of the first messages fit into so many bytes, at most so many; the first always does."""
@@ -40,3 +62,27 @@ class Run(msgspec.Struct, eq=False, gc=False):
             if look >= most or sizes[-1] > most_bytes:
                 return max(1, bisect_right(sizes, most_bytes))
             look *= 2
+
+
+class Headed(Protocol):
+    """A run of any kind."""
+
+    head: Head
+    contents: list[bytes]
+    heads: list[Head] | None
+
+
+def add_heads(run: Headed, head: Head, heads: Sequence[Head] | None, count: int) -> None:
+    """Add the heads of messages with the same traits, whose contents are added next.
+
+    Args:
+        run: Where they are added.
+        head: The first one's.
+        heads: Of each of them; None if they have the same one.
+        count: How many they are.
+    """
+    if run.heads is None:
+        if heads is None and head is run.head:
+            return
+        run.heads = [run.head] * len(run.contents)
+    run.heads += [head] * count if heads is None else heads

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from triomq.core.backlog.backlog import ReadDone
-from triomq.core.message import Head
+from triomq.core.message import Head, QueueMessage, Stretch, overhead_of
 from triomq.core.persistence.persistence import Persistence
 from triomq.errors import StoreError
 from triomq.store import BodyRun, Damaged, Fetch, Range, Reading, SegmentRead, SpilledDropped, decode_body
@@ -37,7 +37,7 @@ _PEEK = 256 * 1024
 
 
 class PagedRun(msgspec.Struct, gc=False):
-    """Messages with ids in a row, on their way into the tail or out of it."""
+    """Messages with ids in a row, on their way into the tail or out of it; the fields are those of ``Run``."""
 
     head: Head
     contents: Sequence[bytes]
@@ -45,6 +45,25 @@ class PagedRun(msgspec.Struct, gc=False):
     size: int
     deadline: float
     level: int
+    heads: Sequence[Head] | None = None
+
+    @property
+    def bodies(self) -> int:
+        """Bytes of the bodies."""
+        return self.size - overhead_of(self.head, self.heads, len(self.contents))
+
+    def messages(self) -> Iterator[QueueMessage]:
+        """Go through the messages singly."""
+        return Stretch(self.head, self.contents, self.heads).messages()
+
+    def since(self, position: int) -> "PagedRun":
+        """Return the messages from a position on."""
+        contents, heads = self.contents[position:], self.heads
+        if heads is not None:
+            heads = heads[position:]
+        head = self.head if heads is None else heads[0]
+        size = sum(map(len, contents))
+        return PagedRun(head, contents, self.first + position, size, self.deadline, self.level, heads)
 
 
 class PendingRun(msgspec.Struct, gc=False):
@@ -52,14 +71,14 @@ class PendingRun(msgspec.Struct, gc=False):
 
     Args:
         run: The messages.
-        encoded: Their head, as the store has it.
+        parts: The same as the store has them, with offsets from the first one.
         bodies: Bytes of their bodies.
         number: The batch that has them; 0 while the store does not have them.
         is_spilled: Whether they were written only to have them out of memory.
     """
 
     run: PagedRun
-    encoded: bytes
+    parts: Sequence[BodyRun]
     bodies: int
     number: int
     is_spilled: bool = False
@@ -128,18 +147,18 @@ class PagedTail:
 
     # Paging out
 
-    def put(self, run: PagedRun, encoded: bytes, bodies: int, number: int) -> None:
+    def put(self, run: PagedRun, parts: Sequence[BodyRun], bodies: int, number: int) -> None:
         """Page messages out, behind all that are there.
 
         Args:
             run: The messages.
-            encoded: Their head, as the store has it.
+            parts: The same as the store has them, with offsets from the first one.
             bodies: Bytes of their bodies.
             number: The batch that has them, 0 if they are not durable.
         """
         if not self.count:
             self.first = run.first
-        self._pending.append(PendingRun(run, encoded, bodies, number))
+        self._pending.append(PendingRun(run, parts, bodies, number))
         self.count += len(run.contents)
         self.size += bodies
         self.held += run.size
@@ -165,7 +184,11 @@ class PagedTail:
         loose.reverse()
         self.loose = 0
         first = loose[0].run.first
-        runs = [BodyRun(each.run.first - first, each.encoded, each.run.contents) for each in loose]
+        runs = [
+            BodyRun(each.run.first - first + part.offset, part.head, part.contents)
+            for each in loose
+            for part in each.parts
+        ]
         self._journal.cut(self._queue)
         self._journal.spill(self._queue, first, runs, sum(len(each.run.contents) for each in loose))
         self.spilled = True
@@ -261,7 +284,7 @@ class PagedTail:
             self._set_aside(each)
         self.first = max(self.first, reading.up_to)
         for run in found:
-            self._count_back(run, run.size - len(run.contents) * run.head.overhead)
+            self._count_back(run, run.bodies)
         return found
 
     def _set_aside(self, damaged: Damaged) -> None:
@@ -397,8 +420,7 @@ def _from(runs: Sequence[PagedRun], first: int) -> Iterator[PagedRun]:
         if skip <= 0:
             yield run
         elif skip < len(run.contents):
-            contents = run.contents[skip:]
-            yield PagedRun(run.head, contents, first, sum(map(len, contents)), run.deadline, run.level)
+            yield run.since(skip)
 
 
 def _add_range(ranges: list[Range], first: int, count: int) -> None:

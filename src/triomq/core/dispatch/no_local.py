@@ -67,7 +67,7 @@ class NoLocal:
 
     def _session(self, head: Head) -> int:
         """Return the message's session, if some feed does not want messages of that session; 0 otherwise."""
-        return head.publisher if head.publisher in self._sessions else 0
+        return head.traits.publisher if head.traits.publisher in self._sessions else 0
 
     def _deal(self, stretch: ReadyMessages, sitting_out: list[Feed]) -> list[Batch]:
         for feed in sitting_out:

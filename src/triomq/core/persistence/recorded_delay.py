@@ -6,16 +6,19 @@ When their time has come they are stored again, as what they are then, and forgo
 import logging
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from time import time
 
 import msgspec
 
 from triomq.actors import Message
 from triomq.core.backlog import PagedBacklog
+from triomq.core.message import Head, Stretch
+from triomq.core.persistence.records import HeadCodec
 from triomq.core.queue.delay import DelayedRun
 from triomq.core.queue.queue_state import QueueState
 from triomq.errors import StoreError
-from triomq.store import BodyRun, DelayedDropped, DelayedFound, MessagesDelayed, decode_body, encode_body
+from triomq.store import BodyRun, DelayedDropped, DelayedFound, MessagesDelayed, decode_body, gather_body
 
 _log = logging.getLogger("triomq.core")
 
@@ -28,7 +31,10 @@ def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
     persistence, backlog = queue.directory.persistence, queue.backlog
     assert persistence is not None
     assert isinstance(backlog, PagedBacklog)
-    encoded = persistence.heads.encode(run.head, 0, float("inf"), 0.0)
+    parts, offset = [], 0
+    for part in Stretch(run.head, run.contents, run.heads).alike():
+        parts.append(BodyRun(offset, persistence.heads.encode(part.head, 0, inf, 0.0), part.contents))
+        offset += len(part.contents)
     persistence.journal.add(
         MessagesDelayed(
             queue=backlog.queue,
@@ -36,7 +42,7 @@ def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
             due=due,
             count=len(run.contents),
             size=run.size,
-            body=encode_body([BodyRun(0, encoded, run.contents)]),
+            body=gather_body(parts),
         )
     )
 
@@ -97,12 +103,25 @@ def put_back_delayed(queue: QueueState, message: DelayedRead) -> None:
         if not delayed.arrive(found.number):
             continue
         try:
-            runs = [(stored, persistence.heads.decode(stored.head, now)[0]) for stored in decode_body(body or b"")]
+            run = _decoded(body or b"", found.number, persistence.heads, now)
         except msgspec.DecodeError:
             _log.error(
                 "delayed messages are damaged and set aside; see `triomq store salvage`",
                 extra={"fields": {"queue": queue.name, "messages": found.count}},
             )
             continue
-        for stored, head in runs:
-            delayed.push(DelayedRun(head, stored.contents, found.size, found.number), message.epoch + found.due)
+        delayed.push(run, message.epoch + found.due)
+
+
+def _decoded(body: bytes, number: int, codec: HeadCodec, now: float) -> DelayedRun:
+    """Return the messages of one record; they have the same traits."""
+    contents: list[bytes] = []
+    heads: list[Head] = []
+    for part in decode_body(body):
+        head = codec.decode(part.head, now)[0]
+        contents += part.contents
+        heads += [head] * len(part.contents)
+    if not heads:
+        raise msgspec.DecodeError("a record without messages")
+    alike = all(head is heads[0] for head in heads)
+    return DelayedRun(heads[0], contents, sum(map(len, contents)), number, None if alike else heads)

@@ -17,7 +17,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.msgpack import Decoder, Encoder, Ext
 
-from triomq.core.message import Head
+from triomq.core.message import Head, traits_of
 from triomq.core.packing import from_extension, packable
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.predicate import Predicate
@@ -241,7 +241,6 @@ class HeadCodec:
             return (*known, inf)
         found = _heads.decode(encoded)
         head = Head(
-            found.codec,
             _text(found.exchange),
             _text(found.routing_key),
             found.properties_start,
@@ -250,12 +249,15 @@ class HeadCodec:
             found.body_trailer,
             found.frame,
             found.flags,
-            found.publisher if found.life == self._life else 0,
-            found.has_expiration,
-            found.has_priority,
-            found.persistent,
-            found.expendable,
-            found.repeated,
+            traits_of(
+                codec=found.codec,
+                publisher=found.publisher if found.life == self._life else 0,
+                has_expiration=found.has_expiration,
+                has_priority=found.has_priority,
+                persistent=found.persistent,
+                expendable=found.expendable,
+                repeated=found.repeated,
+            ),
         )
         head = self._one(head)
         if found.until is not None:
@@ -274,7 +276,7 @@ class HeadCodec:
     def _encode(self, head: Head, level: int, until: float | None) -> bytes:
         return _encoder.encode(
             _Head(
-                head.codec,
+                head.traits.codec,
                 _octets(head.exchange),
                 _octets(head.routing_key),
                 head.properties_start,
@@ -283,14 +285,14 @@ class HeadCodec:
                 head.body_trailer,
                 head.frame,
                 head.flags,
-                head.has_expiration,
-                head.has_priority,
-                head.persistent,
+                head.traits.has_expiration,
+                head.traits.has_priority,
+                head.traits.persistent,
                 level,
                 until,
-                head.publisher,
-                self._life if head.publisher else 0,
-                head.expendable,
-                head.repeated,
+                head.traits.publisher,
+                self._life if head.traits.publisher else 0,
+                head.traits.expendable,
+                head.traits.repeated,
             )
         )

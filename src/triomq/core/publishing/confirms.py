@@ -22,7 +22,7 @@ to three queues costs one object and three calls.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -40,7 +40,7 @@ class Receipt:
     Args:
         first: The publisher's own number of the run's first message.
         count: How many messages the run has.
-        copies: Messages times queues: how many placements will be reported.
+        copies: How many placements will be reported: for each message as many as it goes to queues.
         done: Called when the last placement has been reported; and again, later, when consumers have all copies that
             the disk did not have.
     """
@@ -75,12 +75,12 @@ class Receipt:
         if not self.missing:
             self._done()
 
-    def refused(self, position: int, count: int) -> None:
-        """Report that a queue will not have so many messages, from this position of the run on."""
+    def refused(self, positions: Sequence[int]) -> None:
+        """Report that a queue will not have the messages at some positions of the run."""
         if self.refusals is None:
             self.refusals = set()
-        self.refusals.update(range(self.first + position, self.first + position + count))
-        self.placed(count)
+        self.refusals.update([self.first + position for position in positions])
+        self.placed(len(positions))
 
 
 class SingleReceipt(Receipt):
@@ -117,9 +117,9 @@ class SingleReceipt(Receipt):
         elif self._persistence is not None:
             self._persistence.journal.when_committed(self.number, self._look)
 
-    def expect(self, count: int, queues: int) -> Receipt:
+    def expect(self, count: int, copies: int) -> Receipt:
         """Follow the fate of the message from now on."""
-        self.missing = queues
+        self.missing = copies
         return self
 
 
@@ -162,12 +162,12 @@ class Confirms:
         self._committed = committed
         self._waits = False  # whether a callback is set for a commit
 
-    def expect(self, count: int, queues: int) -> Receipt:
-        """Number the next run of publishes, which was routed to so many queues, and follow its fate."""
-        receipt = Receipt(self._next, count, count * queues, self._wake)
+    def expect(self, count: int, copies: int) -> Receipt:
+        """Number the next run of publishes, of which queues will place so many copies, and follow its fate."""
+        receipt = Receipt(self._next, count, copies, self._wake)
         self._next += count
         self._receipts.append(receipt)
-        if not queues:
+        if not copies:
             self._wake()
         return receipt
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import trio
 
 from triomq.actors import Message, Ref, Request
-from triomq.core.message import Head
+from triomq.core.message import Head, Stretch
 from triomq.core.publishing.confirms import Receipt
 from triomq.errors import ActorError
 
@@ -14,32 +14,50 @@ class Publish(Message, frozen=True):
     """To a queue: store the messages of a run.
 
     Args:
-        head: What they share.
+        head: The first one's; it has the traits of all, and is the head of all if ``heads`` is None.
         contents: Their bytes.
         size: Total of the bytes.
         receipt: Where to report that they are placed; None without a confirm.
-        position: Where in the receipt's run these messages begin.
+        positions: Where in the receipt's run each message is; None if these are the first ones, or all of it.
         delay: Seconds until they become ready.
+        heads: The head of each, all with the same traits; None if they have the same head.
     """
 
     head: Head
     contents: Sequence[bytes]
     size: int
     receipt: Receipt | None = None
-    position: int = 0
+    positions: Sequence[int] | None = None
     delay: float = 0.0
+    heads: Sequence[Head] | None = None
+
+    @property
+    def stretch(self) -> Stretch:
+        """The messages."""
+        return Stretch(self.head, self.contents, self.heads)
+
+    def part(self, start: int, stop: int) -> Stretch:
+        """Return some of the messages, at least one: from a position up to another."""
+        if self.heads is None:
+            return Stretch(self.head, self.contents[start:stop])
+        return Stretch(self.heads[start], self.contents[start:stop], self.heads[start:stop])
 
     def split(self) -> Sequence["Publish"]:
         """Return each message alone, so that the one that crashes a queue takes no other with it."""
+        positions = self.positions or range(len(self.contents))
         return [
-            Publish(self.head, [content], len(content), self.receipt, self.position + offset, self.delay)
-            for offset, content in enumerate(self.contents)
+            Publish(message.head, [message.content], len(message.content), self.receipt, (position,), self.delay)
+            for position, message in zip(positions, self.stretch.messages(), strict=True)
         ]
 
     def abandoned(self, error: BaseException) -> None:
         """Refuse what no queue will ever store."""
+        self.refuse(0)
+
+    def refuse(self, start: int) -> None:
+        """Report that a queue will not have the messages from one on."""
         if self.receipt is not None:
-            self.receipt.refused(self.position, len(self.contents))
+            self.receipt.refused((self.positions or range(len(self.contents)))[start:])
 
 
 class Offer(Request[bool], frozen=True):

@@ -12,9 +12,10 @@ Rules:
 
 - What is not taken is raised, never returned. A protocol that forgets a returned verdict confirms a message that is
   lost; an exception that it forgets ends its client.
-- A run is taken whole, or nothing of it is. So a protocol that waits may publish the very same run again. Therefore all
-  messages that are routed by their content are looked at before the first one is placed, and the guards change between
-  turns alone: memory is summed up, and the store asked how far behind it is, before a turn's first publish.
+- A run is taken whole, or nothing of it is; a mix of several routes as well. So a protocol that waits may publish the
+  very same run again. Therefore all messages that are routed by their content are looked at before the first one is
+  placed, and the guards change between turns alone: memory is summed up, and the store asked how far behind it is,
+  before a turn's first publish.
 - A route that was found stands until ``Directory.version`` moves. Whatever could make it wrong moves that: bindings,
   sinks, queues, and the begin and the end of each pressure. While a pressure lasts no route is remembered, so every
   publish passes the guards; at all other times the guards cost one comparison for a run of any length.
@@ -32,31 +33,31 @@ would have had the first part published twice).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from triomq.actors import Ref
 from triomq.core.access import Permissions
 from triomq.core.memory import MESSAGE_OVERHEAD
-from triomq.core.message import QueueMessage
+from triomq.core.message import QueueMessage, Stretch
 from triomq.core.persistence.persistence import MOST_UNWRITTEN
 from triomq.core.publishing.fanout import AT_ONCE, FanOut
+from triomq.core.publishing.mix import Mix
 from triomq.core.publishing.publish import Offer, Publish, take_now
+from triomq.core.publishing.routed import CachedRoute, RoutedHead, RoutedRun
 from triomq.core.refusals import Forbidden
 
 if TYPE_CHECKING:
-    from triomq.actors import Turn
+    from triomq.actors import Source, Turn
     from triomq.core.message import Head
     from triomq.core.properties import HeaderValue, Properties
     from triomq.core.publishing.confirms import Receipt
     from triomq.core.publishing.transaction import Transaction
     from triomq.core.topology.directory import Directory, Route
-
-_NEVER = -1  # no directory has this version
 
 
 class Pressure(Enum):
@@ -90,42 +91,8 @@ Unrouted = Callable[["Head", Sequence[bytes]], None]
 class Expecting(Protocol):
     """Numbers runs and follows their fate: ``Confirms`` does it for a channel, ``SingleReceipt`` for one message."""
 
-    def expect(self, count: int, queues: int) -> Receipt:
-        """Return the receipt of a run of so many messages, which goes to so many queues."""
-
-
-class CachedRoute:
-    """Where messages with one sink and one key go; made and remembered by a publisher's adapter.
-
-    Args:
-        sink: The sink's name; the empty one is the default sink, which leads to the queue that is called like the key.
-        key: The routing key.
-        keys: Further keys that the message is routed by.
-    """
-
-    __slots__ = ("key", "keys", "queues", "sink", "version")
-
-    def __init__(self, sink: str, key: str, keys: tuple[str, ...] = ()) -> None:
-        self.sink = sink
-        self.key = key
-        self.keys = keys
-        self.queues: tuple[Ref, ...] = ()
-        self.version = _NEVER  # of the directory, when ``queues`` was found
-
-    def _found(self, queues: tuple[Ref, ...], version: int) -> CachedRoute:
-        """Return a route of the same name that stands."""
-        route = CachedRoute(self.sink, self.key, self.keys)
-        route.queues, route.version = queues, version
-        return route
-
-
-class RoutedRun(NamedTuple):
-    """Messages that share head and route: what ``Publisher.publish`` takes as its first arguments."""
-
-    route: CachedRoute
-    head: Head
-    contents: Sequence[bytes]
-    size: int
+    def expect(self, count: int, copies: int) -> Receipt:
+        """Return the receipt of a run of so many messages, of which queues will place so many copies."""
 
 
 class Publisher:
@@ -137,12 +104,14 @@ class Publisher:
         turn: The one in which its publishes happen.
     """
 
-    __slots__ = ("_access", "_directory", "_fanout", "_memory", "_persistence", "_turn")
+    __slots__ = ("_access", "_directory", "_fanout", "_memory", "_persistence", "_turn", "source")
 
     def __init__(self, directory: Directory, access: Permissions, turn: Turn) -> None:
         self._directory = directory
         self._access = access
         self._turn = turn
+        self.source: Source | None = None
+        """The client, if it can be held back for a while when it runs ahead of consumers (see ``credit``)."""
         self._fanout: FanOut | None = None  # what very many queues have not been told yet
         self._memory = directory.memory
         self._persistence = directory.persistence
@@ -185,14 +154,14 @@ class Publisher:
         if route.version != directory.version:
             return self._publish_admitted([RoutedRun(route, head, contents, size)], confirms, unrouted, delay)
         queues = route.queues
-        receipt = None if confirms is None else confirms.expect(len(contents), len(queues))
+        pushes = len(contents) * len(queues)
+        receipt = None if confirms is None else confirms.expect(len(contents), pushes)
         if directory.message_observers is not None:
-            directory.message_observers.published(head, contents, queues)
+            directory.message_observers.published(Stretch(head, contents), queues)
         if queues:
-            pushes = len(contents) * len(queues)
             turn.spent += pushes
             self._memory.fresh += size + pushes * MESSAGE_OVERHEAD
-            message = Publish(head, contents, size, receipt, 0, delay)
+            message = Publish(head, contents, size, receipt, None, delay)
             if pushes > AT_ONCE or self._fanout is not None:
                 self._spread(message, queues)
             else:
@@ -201,6 +170,63 @@ class Publisher:
         elif unrouted is not None:
             unrouted(head, contents)
         return len(queues)
+
+    def publish_mix(
+        self,
+        routed: Sequence[RoutedHead],
+        contents: Sequence[bytes],
+        size: int,
+        confirms: Expecting | None = None,
+        unrouted: Unrouted | None = None,
+    ) -> None:
+        """Hand messages of several heads and routes to their queues, all of them or none; otherwise as ``publish``.
+
+        Args:
+            routed: The route and the head of each message.
+            contents: Their bytes, in the same order; neither sequence must change any more.
+            size: Total of the bytes.
+            confirms: Follows what becomes of them, as of one run; None without a confirm.
+            unrouted: As for ``publish``.
+
+        Raises:
+            Forbidden: The user may not publish one of them, not necessarily the first.
+            NoSuchSink: There is no sink for one of them.
+            SinkInternal: Only other sinks may publish into one.
+            PublishingPaused: Not now.
+        """
+        turn, directory = self._turn, self._directory
+        if not turn.spent:
+            self._look()
+        mix = Mix(routed, contents, size)
+        version = directory.version
+        for one, position in mix.members.items():
+            if one.route.version != version:
+                self._admit(RoutedRun(one.route, one.head, (contents[position],), 0), version)
+                if one.route.version != version:  # routed by content, or there is a pressure: not remembered
+                    self._publish_admitted(mix.runs(), confirms, unrouted)
+                    return
+        portions = mix.portions()
+        pushes = sum([len(queues) * len(positions) for queues, positions in portions])
+        receipt = None if confirms is None else confirms.expect(len(contents), pushes)
+        turn.spent += pushes
+        self._memory.fresh += size + pushes * MESSAGE_OVERHEAD
+        for queues, positions in portions:
+            for message in mix.publishes(positions, receipt):
+                self._place(message, queues, unrouted)
+
+    def _place(self, message: Publish, queues: Sequence[Ref], unrouted: Unrouted | None) -> None:
+        """Tell queues of a part of a mix."""
+        if self._directory.message_observers is not None:
+            self._directory.message_observers.published(message.stretch, queues)
+        if not queues:
+            if unrouted is not None:
+                for part in message.stretch.alike():
+                    unrouted(part.head, part.contents)
+        elif self._fanout is not None or len(message.contents) * len(queues) > AT_ONCE:
+            self._spread(message, queues)
+        else:
+            for queue in queues:
+                queue.tell_nowait(message)
 
     def _spread(self, message: Publish, queues: Sequence[Ref]) -> None:
         """Publish to very many queues, to the first ones now."""
@@ -230,7 +256,7 @@ class Publisher:
 
     def _publish_admitted(
         self,
-        runs: Sequence[RoutedRun],
+        runs: Iterable[RoutedRun],
         confirms: Expecting | None,
         unrouted: Unrouted | None,
         delay: float = 0.0,
@@ -249,8 +275,8 @@ class Publisher:
         self.count(len(contents) * len(queues), size)
         missed = [content for content in contents if not self._offer(head, content, queues)]
         if self._directory.message_observers is not None:
-            self._directory.message_observers.published(head, contents, queues)
-        if receipt is not None and queues and head.persistent and self._persistence is not None:
+            self._directory.message_observers.published(Stretch(head, contents), queues)
+        if receipt is not None and queues and head.traits.persistent and self._persistence is not None:
             receipt.number = self._persistence.journal.require_commit()  # consumers may have got what is recorded
         return missed
 
@@ -272,6 +298,7 @@ class Publisher:
 
     def _look(self) -> None:
         """Check what publishers may have to wait for: before a turn's first publish, and at no other time."""
+        self._turn.source = self.source
         if self._fanout is not None:
             self._directory.changed()  # no route stands, so the guards see it
         memory = self._memory
@@ -280,7 +307,7 @@ class Publisher:
         if self._persistence is not None and self._persistence.journal.pending_bytes > MOST_UNWRITTEN:
             self._persistence.look()
 
-    def admit(self, runs: Sequence[RoutedRun]) -> list[RoutedRun]:
+    def admit(self, runs: Iterable[RoutedRun]) -> list[RoutedRun]:
         """Pass the guards alone, and find where the messages go; for ``offer`` and ``Transaction``.
 
         Returns:
@@ -316,7 +343,7 @@ class Publisher:
         if self._is_open:
             route.queues, route.version = found.queues, version
             return [run]
-        return [run._replace(route=route._found(found.queues, version))]
+        return [run._replace(route=route.found(found.queues, version))]
 
     def _admit_singly(self, run: RoutedRun, version: int) -> list[RoutedRun]:
         """Admit a run whose messages may go different ways; neighbours with the same way stay together."""
@@ -326,7 +353,7 @@ class Publisher:
             self._require_open(head, queues)
             members = list(group)
             total_size = size if len(members) == len(contents) else sum(map(len, members))
-            admitted.append(RoutedRun(route._found(queues, version), head, members, total_size))
+            admitted.append(RoutedRun(route.found(queues, version), head, members, total_size))
         return admitted
 
     def _find(self, route: CachedRoute, head: Head, content: bytes) -> Route:
@@ -364,7 +391,7 @@ class Publisher:
             return
         if self._memory.on:
             raise PublishingPaused(Pressure.MEMORY, queues)
-        if head.persistent and self._directory.fault_of(queues) is not None:
+        if head.traits.persistent and self._directory.fault_of(queues) is not None:
             raise PublishingPaused(Pressure.DISK, queues)
         if self._fanout is not None or (self._persistence is not None and self._persistence.behind):
             raise PublishingPaused(Pressure.BEHIND, queues)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from triomq.core.publishing.publishing import CachedRoute
+from triomq.core.publishing.routed import CachedRoute
 from triomq.core.topology.directory import Directory
 
 _ROUTES = 1024

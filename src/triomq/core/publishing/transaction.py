@@ -12,6 +12,7 @@ import trio
 from triomq.actors import Ref
 from triomq.core.batch import Batch
 from triomq.core.delivery import Outcome, Settle
+from triomq.core.message import Stretch
 from triomq.core.publishing.publish import Fits, Publish
 from triomq.core.refusals import Restarting
 from triomq.core.topology.directory import Directory
@@ -92,7 +93,7 @@ class Transaction:
             for run in runs:
                 found.setdefault(id(run), (run, []))[1].append(queue)
         for run, queues in found.values():
-            observers.published(run.head, run.contents, queues)
+            observers.published(Stretch(run.head, run.contents, run.heads), queues)
 
     def _check(self, queue: Ref, runs: Sequence[Publish]) -> None:
         """Refuse what a queue would refuse."""

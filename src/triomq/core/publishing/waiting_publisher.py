@@ -12,7 +12,8 @@ import trio
 from triomq.actors import Ref, Turn
 from triomq.core.publishing.confirms import Receipt, SingleReceipt
 from triomq.core.publishing.publish import Fits, Publish
-from triomq.core.publishing.publishing import Pressure, Publisher, PublishingPaused, RoutedRun, Unrouted
+from triomq.core.publishing.publishing import Pressure, Publisher, PublishingPaused, Unrouted
+from triomq.core.publishing.routed import RoutedRun
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.topology.directory import Directory
 from triomq.core.topology.options import Overflow

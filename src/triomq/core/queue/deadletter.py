@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, cast
 
-from triomq.core.message import Head, QueueMessage
+from triomq.core.message import Head, QueueMessage, Stretch, traits_of
 from triomq.core.properties import Codecs, HeaderValue, Properties
 from triomq.core.publishing.publish import Publish
 from triomq.errors import NotFound
@@ -51,13 +51,12 @@ class Reason(Enum):
     """It came back too often."""
 
 
-def dead_letter(state: "QueueState", head: Head, contents: Sequence[bytes], reason: Reason) -> int:
+def dead_letter(state: "QueueState", stretch: Stretch, reason: Reason) -> int:
     """Publish messages that a queue gives up to its dead-letter sink, if it has one.
 
     Args:
         state: The queue's.
-        head: What the messages share.
-        contents: Their bytes.
+        stretch: The messages.
         reason: Why.
 
     Returns:
@@ -66,9 +65,9 @@ def dead_letter(state: "QueueState", head: Head, contents: Sequence[bytes], reas
     sink = state.options.dead_letter_sink
     if sink is None:
         return 0
-    copies = sum(_dead_letter_one(state, sink, QueueMessage(head, content), reason) for content in contents)
+    copies = sum(_dead_letter_one(state, sink, message, reason) for message in stretch.messages())
     if (observers := state.directory.message_observers) is not None:
-        observers.dead_lettered(state, head, contents, reason, copies)
+        observers.dead_lettered(state, stretch, reason, copies)
     return copies
 
 
@@ -106,7 +105,9 @@ def _readable(codecs: Codecs, message: QueueMessage) -> tuple[QueueMessage, Prop
         return message, properties
     head = message.head
     plain = Head(
-        exchange=head.exchange, routing_key=head.routing_key, publisher=head.publisher, persistent=head.persistent
+        exchange=head.exchange,
+        routing_key=head.routing_key,
+        traits=traits_of(publisher=head.traits.publisher, persistent=head.traits.persistent),
     )
     return QueueMessage(plain, message.body), Properties()
 
@@ -122,17 +123,19 @@ def _bytes_if_not_text(name: str) -> str | bytes:
 
 def _head_of(head: Head, sink: str, key: str, encoded: bytes, flags: int) -> Head:
     """Return the head of a dead letter: the sink and the key are new, the expiration is gone."""
-    start = len(encoded)
+    start, traits = len(encoded), head.traits
     return Head(
-        codec=head.codec,
         exchange=sink,
         routing_key=key,
         properties_stop=start,
         body_start=start,
         flags=flags,
-        publisher=head.publisher,
-        has_priority=head.has_priority,
-        persistent=head.persistent,
+        traits=traits_of(
+            codec=traits.codec,
+            publisher=traits.publisher,
+            has_priority=traits.has_priority,
+            persistent=traits.persistent,
+        ),
     )
 
 

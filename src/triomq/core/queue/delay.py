@@ -16,19 +16,21 @@ from triomq.store import DelayedFound
 
 
 class DelayedRun(msgspec.Struct, frozen=True, gc=False):
-    """Messages that share a head and a time.
+    """Messages of one run that share a time.
 
     Args:
-        head: What they share.
+        head: The first one's, and that of all if ``heads`` is None.
         contents: Their bytes.
         size: Total of their bytes.
         number: Their own in the queue's part of the store; 0 if they are not durable.
+        heads: The head of each; None if they have the same one.
     """
 
     head: Head
     contents: Sequence[bytes]
     size: int
     number: int = 0
+    heads: Sequence[Head] | None = None
 
 
 class Delayed:

@@ -26,15 +26,16 @@ def drop_expired(state: QueueState, now: float) -> bool:
     while (level := backlog.expired_level(now)) is not None:
         if dead_letters >= MOST_DEAD_LETTERS or gone >= MOST_DROPPED:
             return False
-        head, contents = backlog.first(MOST_DEAD_LETTERS, level)
+        stretch = backlog.first(MOST_DEAD_LETTERS, level)
+        count = len(stretch.contents)
         if (observers := state.directory.message_observers) is not None:
-            observers.expired(state, head, contents)
+            observers.expired(state, stretch)
         if lettered:
-            state.dead_lettered += dead_letter(state, head, contents, Reason.EXPIRED)
-            dead_letters += len(contents)
-        backlog.drop(len(contents), level)
-        state.expired += len(contents)
-        gone += len(contents)
+            state.dead_lettered += dead_letter(state, stretch, Reason.EXPIRED)
+            dead_letters += count
+        backlog.drop(count, level)
+        state.expired += count
+        gone += count
     return True
 
 

@@ -9,7 +9,7 @@ from math import ceil, inf
 
 import msgspec
 
-from triomq.core.message import Head, QueueMessage
+from triomq.core.message import Head, QueueMessage, Stretch
 from triomq.core.properties import Codecs, Properties
 from triomq.core.topology.options import QueueOptions
 
@@ -21,38 +21,41 @@ _UNREADABLE = Properties()
 class Part(msgspec.Struct, frozen=True, gc=False):
     """Messages of a run that share a deadline (seconds of the domain's clock) and a level."""
 
+    head: Head
     contents: Sequence[bytes]
     size: int
     deadline: float
     level: int
+    heads: Sequence[Head] | None = None
 
 
-def sort_out(
-    head: Head, contents: Sequence[bytes], size: int, options: QueueOptions, codecs: Codecs, now: float
-) -> list[Part]:
+def sort_out(stretch: Stretch, size: int, options: QueueOptions, codecs: Codecs, now: float) -> list[Part]:
     """Split a run into parts, in order, as few as possible.
 
     Args:
-        head: What the messages share; its flags show whether their properties are worth decoding.
-        contents: Their bytes.
+        stretch: The run; its traits show whether the messages' properties are worth decoding.
         size: Total of the bytes.
         options: The queue's.
         codecs: How properties are decoded.
         now: The time, in seconds of the domain's clock.
     """
-    by_message = head.has_expiration or (head.has_priority and options.max_priority)
+    traits = stretch.head.traits
+    by_message = traits.has_expiration or (traits.has_priority and options.max_priority)
     if not by_message:
-        return [Part(contents, size, _deadline(options.message_ttl, now), 0)]
+        deadline = _deadline(options.message_ttl, now)
+        return [Part(stretch.head, stretch.contents, size, deadline, 0, stretch.heads)]
 
-    def place(content: bytes) -> tuple[float, int]:
-        properties = codecs.read(QueueMessage(head, content)) or _UNREADABLE
+    def place(message: QueueMessage) -> tuple[float, int]:
+        properties = codecs.read(message) or _UNREADABLE
         level = min(max(0, properties.priority or 0), options.max_priority)
         return _deadline(_shortest(options, properties), now), level
 
     parts = []
-    for (deadline, level), group in groupby(contents, key=place):
-        members = list(group)
-        parts.append(Part(members, sum(map(len, members)), deadline, level))
+    for (deadline, level), group in groupby(stretch.messages(), key=place):
+        messages = list(group)
+        contents = [message.content for message in messages]
+        heads = None if stretch.heads is None else [message.head for message in messages]
+        parts.append(Part(messages[0].head, contents, sum(map(len, contents)), deadline, level, heads))
     return parts
 
 

@@ -12,10 +12,11 @@ it, and is paged in a broker with one; an expendable message that does not fit i
 
 import logging
 from collections.abc import Sequence
+from itertools import islice
 
 from triomq.core.dispatch.feed import UNLIMITED
 from triomq.core.memory import MESSAGE_OVERHEAD
-from triomq.core.message import Head
+from triomq.core.message import Stretch, overhead_of
 from triomq.core.publishing.publish import Publish
 from triomq.core.queue.deadletter import MOST_DEAD_LETTERS, MOST_DROPPED, Reason, dead_letter
 from triomq.core.queue.queue_state import QueueState
@@ -23,16 +24,16 @@ from triomq.core.queue.queue_state import QueueState
 _log = logging.getLogger("triomq.core")
 
 
-def count_fitting(state: QueueState, head: Head, contents: Sequence[bytes]) -> int:
-    """Count how many of a run's contents there is room for, from the first on."""
+def count_fitting(state: QueueState, stretch: Stretch) -> int:
+    """Count how many messages there is room for, from the first on."""
     options, backlog = state.options, state.backlog
-    count = len(contents)
+    count = len(stretch.contents)
     if options.max_length is not None:
         count = min(count, max(0, options.max_length - backlog.ready))
     if options.max_bytes is not None:
         room = options.max_bytes - backlog.ready_bytes
-        for number, content in enumerate(contents[:count]):
-            room -= len(content) - head.overhead
+        for number, message in enumerate(islice(stretch.messages(), count)):
+            room -= len(message.content) - message.head.overhead
             if room < 0:
                 return number
     return count
@@ -44,7 +45,7 @@ def fits_all(state: QueueState, runs: Sequence[Publish]) -> bool:
     ready = backlog.ready
     if options.max_length is not None and ready + sum(len(run.contents) for run in runs) > options.max_length:
         return False
-    bodies = sum(run.size - len(run.contents) * run.head.overhead for run in runs)
+    bodies = sum(run.size - overhead_of(run.head, run.heads, len(run.contents)) for run in runs)
     return options.max_bytes is None or backlog.ready_bytes + bodies <= options.max_bytes
 
 
@@ -75,11 +76,11 @@ def shed(state: QueueState) -> bool:
         if not backlog.resident:
             break
         level = backlog.lowest_level
-        head, contents = backlog.first(min(max(1, over), MOST_DEAD_LETTERS), level)
+        stretch = backlog.first(min(max(1, over), MOST_DEAD_LETTERS), level)
+        count = len(stretch.contents)
         if options.dead_letter_sink is not None:
-            state.dead_lettered += dead_letter(state, head, contents, Reason.MAX_LENGTH)
-            dead_letters += len(contents)
-        count = len(contents)
+            state.dead_lettered += dead_letter(state, stretch, Reason.MAX_LENGTH)
+            dead_letters += count
         backlog.drop(count, level)
         state.dropped += count
         gone += count
@@ -115,14 +116,14 @@ def make_room(state: QueueState, ceiling: int, run: Publish) -> int:
     if bytes_ready(state) + bytes_of(run) <= ceiling:
         return fitting
     lost = _drop_oldest(state, ceiling - bytes_of(run))
-    if run.head.expendable or not _pages(state):
+    if run.head.traits.expendable or not _pages(state):
         fitting = _count_fitting(state, ceiling, run)
     refused = len(run.contents) - fitting
-    if run.head.expendable:
+    if run.head.traits.expendable:
         lost += refused
     state.lost += lost
     if lost or refused:
-        _warn(state, ceiling, refused=0 if run.head.expendable else refused)
+        _warn(state, ceiling, refused=0 if run.head.traits.expendable else refused)
     return fitting
 
 
@@ -135,25 +136,25 @@ def _drop_oldest(state: QueueState, most: int) -> int:
     backlog, dropped = state.backlog, 0
     while backlog.resident and (over := bytes_ready(state) - most) > 0:
         level = backlog.lowest_level
-        head, contents = backlog.first(MOST_DEAD_LETTERS, level)
-        if not head.expendable:
+        stretch = backlog.first(MOST_DEAD_LETTERS, level)
+        if not stretch.head.traits.expendable:
             break
-        contents = _covering(contents, head, over)
+        count = _covering(stretch, over)
         if state.options.dead_letter_sink is not None:
-            state.dead_lettered += dead_letter(state, head, contents, Reason.MAX_LENGTH)
-        backlog.drop(len(contents), level)
-        dropped += len(contents)
+            state.dead_lettered += dead_letter(state, stretch.up_to(count), Reason.MAX_LENGTH)
+        backlog.drop(count, level)
+        dropped += count
     state.dropped += dropped
     return dropped
 
 
-def _covering(contents: list[bytes], head: Head, size: int) -> list[bytes]:
-    """Return the first contents, as few as take so many bytes with their overhead; all of them if they take less."""
-    for number, content in enumerate(contents, 1):
-        size -= len(content) - head.overhead + MESSAGE_OVERHEAD
+def _covering(stretch: Stretch, size: int) -> int:
+    """Count the messages, from the first on, that take so many bytes with their overhead; all if they take less."""
+    for number, message in enumerate(stretch.messages(), 1):
+        size -= len(message.content) - message.head.overhead + MESSAGE_OVERHEAD
         if size <= 0:
-            return contents[:number]
-    return contents
+            return number
+    return len(stretch.contents)
 
 
 def _count_fitting(state: QueueState, ceiling: int, run: Publish) -> int:

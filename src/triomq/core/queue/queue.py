@@ -32,9 +32,10 @@ from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Ou
 from triomq.core.dispatch.dispatch import Dispatch, ReadyMessages
 from triomq.core.dispatch.feed import UNLIMITED, Feed, Wake, Window
 from triomq.core.dispatch.strategies import suitable_dispatch
-from triomq.core.message import Head
+from triomq.core.message import Head, Stretch
 from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.publishing.confirms import Receipt
+from triomq.core.publishing.credit import LITTLE, look_at_credit
 from triomq.core.publishing.publish import Fits, Offer, Publish
 from triomq.core.queue.browse import Browse, Discard, Purge
 from triomq.core.queue.deadletter import Reason, dead_letter
@@ -138,17 +139,17 @@ class Queue(InPlaceActor):
         placed = count = len(message.contents)
         if message.delay > 0:
             self._time.put_off(message)
-            if message.receipt is not None and self._journal is not None and message.head.persistent:
+            if message.receipt is not None and self._journal is not None and message.head.traits.persistent:
                 message.receipt.wait_for(self._journal.open_batch, count)
         elif self._checks:
             placed = self._push_fitting(message) if self._rejects else self._push_below_ceiling(message)
         else:
-            self._push(message.head, message.contents, message.size, message.receipt)
+            self._push(message.head, message.contents, message.size, message.heads, message.receipt)
         state.published += placed
         if placed < count:
             state.dropped += count - placed
             if state.options.overflow is Overflow.REJECT_PUBLISH_DLX:
-                state.dead_lettered += dead_letter(state, message.head, message.contents[placed:], Reason.MAX_LENGTH)
+                state.dead_lettered += dead_letter(state, message.part(placed, count), Reason.MAX_LENGTH)
         if message.receipt is not None:
             self._report(message.receipt, message, placed)
 
@@ -156,52 +157,58 @@ class Queue(InPlaceActor):
         """Report to a publisher how many messages were stored; which batch of the store has them it knows already."""
         refused = len(message.contents) - placed
         if refused:
-            receipt.refused(message.position + placed, refused)
+            message.refuse(placed)
         if placed:
             receipt.placed(placed)
 
-    def _push(self, head: Head, contents: Sequence[bytes], size: int, receipt: Receipt | None = None) -> None:
+    def _push(
+        self,
+        head: Head,
+        contents: Sequence[bytes],
+        size: int,
+        heads: Sequence[Head] | None = None,
+        receipt: Receipt | None = None,
+    ) -> None:
         """Store messages behind those that are there; a publisher may wait until they are safe."""
-        if receipt is not None and self._journal is not None and head.persistent and contents:
+        if receipt is not None and self._journal is not None and head.traits.persistent:
             self._journal.owe(self._number, self._backlog.next_id, len(contents), receipt)
-        if not self._sorts and not head.has_expiration:
-            self._backlog.push(head, contents, size)
+        if not self._sorts and not head.traits.has_expiration:
+            self._backlog.push(head, contents, size, inf, 0, heads)
             return
         state = self._state
         now = state.directory.clock.now()
-        for part in sort_out(head, contents, size, state.options, state.directory.codecs, now):
-            self._backlog.push(head, part.contents, part.size, part.deadline, part.level)
+        for part in sort_out(Stretch(head, contents, heads), size, state.options, state.directory.codecs, now):
+            self._backlog.push(part.head, part.contents, part.size, part.deadline, part.level, part.heads)
             if part.deadline < inf:
                 self._time.expect_expiry(now)
 
     def _push_fitting(self, run: Publish) -> int:
         """Store as much as fits, dispatching in between to make room; return how many messages were stored."""
-        contents, placed = run.contents, 0
-        while placed < len(contents):
+        placed, count = 0, len(run.contents)
+        while placed < count:
             self._deliver()
-            fitting = count_fitting(self._state, run.head, contents[placed:])
+            fitting = count_fitting(self._state, run.part(placed, count))
             if not fitting:
                 break
-            part = contents[placed : placed + fitting]
-            self._push(run.head, part, sum(map(len, part)), run.receipt)
+            self._push_part(run.part(placed, placed + fitting), run.receipt)
             placed += fitting
         return placed
+
+    def _push_part(self, part: Stretch, receipt: Receipt | None) -> None:
+        self._push(part.head, part.contents, sum(map(len, part.contents)), part.heads, receipt)
 
     def _push_below_ceiling(self, run: Publish) -> int:
         """Store a run, or as much of it as there is room for when messages have given way that may."""
         # What is in the queue is looked at only when as much has come as there was room for then.
         self._slack -= bytes_of(run)
         if self._slack >= 0:
-            self._push(run.head, run.contents, run.size, run.receipt)
+            self._push(run.head, run.contents, run.size, run.heads, run.receipt)
             return len(run.contents)
         self._deliver()
         count = make_room(self._state, self._ceiling, run)
         self._slack = max(0, self._ceiling - bytes_ready(self._state) - bytes_of(run))
-        if count == len(run.contents):
-            self._push(run.head, run.contents, run.size, run.receipt)
-        else:
-            part = run.contents[:count]
-            self._push(run.head, part, sum(map(len, part)), run.receipt)
+        if count:
+            self._push_part(run.part(0, count), run.receipt)
         return count
 
     def offer(self, message: Offer) -> bool:
@@ -385,6 +392,8 @@ class Queue(InPlaceActor):
     def due(self, message: Due) -> None:
         """Ask the domain to delete the queue if it is unused; ``after_batch`` looks at the messages."""
         self._time.needs_clock = True
+        if self._state.allowance is not None:
+            self._state.allowance.due()
         if is_unused(self._state, self._state.directory.clock.now()):
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueExpired(self._state.name))
@@ -402,9 +411,12 @@ class Queue(InPlaceActor):
     def after_batch(self) -> None:
         """Dispatch once per turn."""
         self._deliver()
-        state = self._state
-        if self._backlog.paged:
+        state, backlog = self._state, self._backlog
+        if backlog.paged:
             self._paging.look_for_more(self._deliver)
+            look_at_credit(state)
+        elif state.allowance is not None or backlog.resident_bytes > LITTLE:
+            look_at_credit(state)
         if state.room_wanted and not is_full(state):
             state.notify_room()
         if state.directory.idle_wanted:

@@ -19,6 +19,7 @@ from triomq.errors import StoreError
 from triomq.store import Reading
 
 if TYPE_CHECKING:
+    from triomq.core.publishing.credit import Allowance
     from triomq.core.routing.sink import SinkState
     from triomq.core.topology.directory import Directory
     from triomq.core.topology.session import Session
@@ -93,6 +94,7 @@ class QueueState:
     """
 
     __slots__ = (
+        "allowance",
         "arrived_wanted",
         "backlog",
         "bound",
@@ -150,6 +152,7 @@ class QueueState:
         self.delayed: Delayed | None = None
         self.postponed: Postponed | None = None
         self.used = 0.0  # when a client used it last, in seconds of the clock; set only if it can expire
+        self.allowance: Allowance | None = None  # what it may hold before publishers pause, while it is not low
         self.room_wanted: list[Callable[[], None]] | None = None
         self.arrived_wanted: list[Callable[[], None]] | None = None
         self.gone = False  # whether it was deleted; then its bindings go bit by bit
@@ -183,7 +186,7 @@ class QueueState:
 
     def persists(self, head: Head) -> bool:
         """Whether messages with this head are there again after a restart."""
-        return self.durable and head.persistent and self.directory.persistence is not None
+        return self.durable and head.traits.persistent and self.directory.persistence is not None
 
     def set_ceiling(self, ceiling: int) -> None:
         """Set the bytes above which expendable messages give way, unless the options set a limit of their own."""
@@ -271,6 +274,8 @@ class QueueState:
         feeds, self.feeds = self.feeds, None
         for feed in feeds or ():
             close_feed(feed, reason)
+        if self.allowance is not None:
+            self.allowance.end()
         for batch in self.postponed.take_all() if self.postponed is not None else ():
             self.backlog.requeue(batch, marked=False)  # its failure is counted already
         for batch in self.backlog.outstanding():

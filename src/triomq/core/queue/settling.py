@@ -24,10 +24,7 @@ def give_up(state: QueueState, batch: Batch, positions: Sequence[int] | None, re
         How many messages and how many bytes are outstanding no longer.
     """
     if state.options.dead_letter_sink is not None:
-        going = batch.unsettled() if positions is None else dict.fromkeys(positions)
-        found = [batch.contents[position] for position in going]
-        contents = [content for content in found if content is not None]
-        state.dead_lettered += dead_letter(state, batch.head, contents, reason)
+        state.dead_lettered += dead_letter(state, batch.stretch(positions), reason)
     count, size = state.backlog.accept(batch, positions)
     if reason is Reason.DELIVERY_LIMIT:
         state.exhausted += count
@@ -85,7 +82,7 @@ def _after(state: QueueState, batch: Batch, position: int, failures: int) -> dic
     if limit is not None and failures > limit:
         give_up(state, batch, (position,), Reason.DELIVERY_LIMIT)
         return {"then": "given up", "delivery_limit": limit}
-    if failures >= MOST_FAILURES and (copies := dead_letter(state, batch.head, [content], Reason.DELIVERY_LIMIT)):
+    if failures >= MOST_FAILURES and (copies := dead_letter(state, batch.stretch((position,)), Reason.DELIVERY_LIMIT)):
         state.dead_lettered += copies
         state.backlog.accept(batch, (position,))
         return {"then": "dead letter", "sink": state.options.dead_letter_sink}

@@ -72,7 +72,7 @@ class Timekeeper:
         if delayed is None:
             delayed = state.delayed = Delayed()
         number = delayed.last_number + 1 if state.persists(run.head) else 0
-        put_off = DelayedRun(run.head, run.contents, run.size, number)
+        put_off = DelayedRun(run.head, run.contents, run.size, number, run.heads)
         delayed.push(put_off, state.directory.clock.now() + run.delay)
         if number:
             record_delayed(state, put_off, time() + run.delay)
@@ -93,11 +93,11 @@ class Timekeeper:
             self._state.use()
             self.needs_clock = True
 
-    def catch_up(self, push: Callable[[Head, Sequence[bytes], int], None]) -> bool:
+    def catch_up(self, push: Callable[[Head, Sequence[bytes], int, Sequence[Head] | None], None]) -> bool:
         """Make ready what is due, and drop what expired before this turn; return whether all of it was dropped."""
         state, now = self._state, self._state.directory.clock.now()
         while state.delayed is not None and (run := state.delayed.take_due(now)) is not None:
-            push(run.head, run.contents, run.size)
+            push(run.head, run.contents, run.size, run.heads)
             forget_delayed(state, (run.number,))
         while state.postponed is not None and (batch := state.postponed.take_due(now)) is not None:
             state.backlog.requeue(batch, marked=False)  # its failure was counted when it was postponed

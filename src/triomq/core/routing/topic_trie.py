@@ -12,6 +12,9 @@ Rules (AMQP 0-9-1 section 3.1.3.3):
 - What begins with the first wildcard otherwise (the *tail*) is matched by ``Block``. Of the tails at a node only those
   are looked at whose *anchor* is in the key: the one of their words that fewest other tails of the node have.
 - Words behind wildcards are limited for each sink, so that no key takes longer than some milliseconds.
+- Words of a key that are in no pattern are all alike: only wildcards match them. So what a key matches follows from its
+  *outline*, in which they are one and the same, and is remembered by that. Keys with a number or an id of their own
+  have one outline, and are looked up in 0.6 µs instead of 2 to 5 although each comes once.
 
 Not done: a matcher that tries one branch after the other at wildcards needs exponential time for patterns with several
 ``#``, and any client may bind such patterns.
@@ -31,6 +34,20 @@ MOST_BEHIND_HASH = 2_000
 MOST_BEHIND_STAR = 50_000
 """Words behind a ``*`` and before any ``#``, each of which can be reached at one position of a key alone. With as many
 of both as there may be, a key of 128 words takes some 5 ms."""
+
+
+_REMEMBERED, _ENTRY = 32_768, 16
+"""What is remembered of outlines, in references of eight bytes: so many, and as many as one outline takes for each
+pattern, so that where each pattern has a few words of its own all their keys have room."""
+
+
+class _Word:
+    """What all occurrences of a word in patterns have in common."""
+
+    __slots__ = ("uses",)
+
+    def __init__(self) -> None:
+        self.uses = 0
 
 
 class _Node(Generic[T]):
@@ -94,12 +111,16 @@ def _behind_wildcards(tail: tuple[str, ...]) -> tuple[int, int]:
 class TopicTrie(Generic[T]):
     """A multimap from topic patterns to values; owned by one topic sink."""
 
-    __slots__ = ("_behind_hash", "_behind_star", "_open", "_root")
+    __slots__ = ("_behind_hash", "_behind_star", "_found", "_open", "_patterns", "_root", "_size", "_words")
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._open: Block[T] | None = None  # the block that new tails go to
         self._behind_hash = self._behind_star = 0
+        self._words: dict[str, _Word] = {}  # of all patterns, but wildcards
+        self._patterns = 0
+        self._found: dict[tuple[_Word | None, ...], tuple[T, ...]] = {}  # what keys match, by their outlines
+        self._size = 0  # of that
 
     @property
     def cost(self) -> int:
@@ -134,6 +155,14 @@ class TopicTrie(Generic[T]):
             node = following
         found = self._values(node, tail)
         found[value] = found.get(value, 0) + 1
+        self._patterns += 1
+        for word in (*words, *tail):
+            if word not in ("*", "#"):
+                known = self._words.get(word)
+                if known is None:
+                    known = self._words[word] = _Word()
+                known.uses += 1
+        self._forget()
 
     def _values(self, node: _Node[T], words: tuple[str, ...]) -> dict[T, int]:
         """Find or make what the patterns lead to that go on like this at a node."""
@@ -173,6 +202,14 @@ class TopicTrie(Generic[T]):
         for word in words:
             path.append(path[-1].children[word])
         self._take(path[-1], tail, value)
+        self._patterns -= 1
+        for word in (*words, *tail):
+            if word not in ("*", "#"):
+                known = self._words[word]
+                known.uses -= 1
+                if not known.uses:
+                    del self._words[word]
+        self._forget()
         for word in reversed(words):
             if not path.pop().is_empty():
                 break
@@ -221,9 +258,26 @@ class TopicTrie(Generic[T]):
             block.remove(tail)
             self._place(tail)
 
+    def _forget(self) -> None:
+        """Forget what keys match."""
+        self._size = 0
+        if self._found:
+            self._found = {}
+
     def match(self, key: str) -> Collection[T]:
         """Return each value that has at least one pattern which matches the key, once."""
-        words = _words(key)
+        words = key.split(".") if key else []
+        outline = tuple(map(self._words.get, words))
+        found = self._found.get(outline)
+        if found is None:
+            found = self._found[outline] = tuple(self._search(words))
+            self._size += _ENTRY + len(outline) + len(found)
+            if self._size > _REMEMBERED + _ENTRY * self._patterns:
+                self._forget()
+        return found
+
+    def _search(self, words: list[str]) -> Collection[T]:
+        """Find the values for the words of a key."""
         found: dict[T, int] = {}
         started: dict[Block[T], dict[int, int]] = {}
         node: _Node[T] | None = self._root

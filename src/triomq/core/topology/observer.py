@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from triomq.actors import Message, Ref
 from triomq.core.delivery import Outcome
-from triomq.core.message import Head
+from triomq.core.message import Stretch
 from triomq.core.routing.bindings import Binding
 
 if TYPE_CHECKING:
@@ -71,13 +71,11 @@ class Published(Message, frozen=True):
     """To an observer of messages: a run was taken.
 
     Args:
-        head: What the messages share; it names sink and key.
-        contents: The messages.
+        messages: The messages; their heads name sink and key.
         queues: The queues that it goes to, by their actors (``Directory.name_of``); empty if no queue is bound.
     """
 
-    head: Head
-    contents: Sequence[bytes]
+    messages: Stretch
     queues: Sequence[Ref]
 
 
@@ -87,17 +85,15 @@ class HandedOut(Message, frozen=True):
     Args:
         queue: The queue's name.
         consumer: The actor that gets it; None for a single get.
-        head: What the messages share.
-        ids: Their ids in the queue.
-        contents: The messages.
+        ids: The ids of the messages in the queue.
+        messages: The messages.
         attempts: How often each of them was delivered before and came back.
     """
 
     queue: str
     consumer: Ref | None
-    head: Head
     ids: Sequence[int]
-    contents: Sequence[bytes]
+    messages: Stretch
     attempts: int
 
 
@@ -106,13 +102,11 @@ class Settled(Message, frozen=True):
 
     Args:
         queue: The queue's name.
-        head: What the messages share.
         ids: Their ids in the queue.
         outcome: How.
     """
 
     queue: str
-    head: Head
     ids: Sequence[int]
     outcome: Outcome
 
@@ -121,8 +115,7 @@ class Expired(Message, frozen=True):
     """To an observer of messages: ready messages of a queue have expired."""
 
     queue: str
-    head: Head
-    contents: Sequence[bytes]
+    messages: Stretch
 
 
 class SentToDeadLetters(Message, frozen=True):
@@ -130,15 +123,13 @@ class SentToDeadLetters(Message, frozen=True):
 
     Args:
         queue: The queue's name.
-        head: What the messages shared in the queue.
-        contents: The messages.
+        messages: The messages, as they were in the queue.
         reason: Why the queue gave them up.
         copies: How many copies went to queues.
     """
 
     queue: str
-    head: Head
-    contents: Sequence[bytes]
+    messages: Stretch
     reason: "Reason"
     copies: int
 
@@ -190,28 +181,25 @@ class MessageObservers(Observers):
         if not self:
             self._unused()
 
-    def published(self, head: Head, contents: Sequence[bytes], queues: Sequence[Ref]) -> None:
+    def published(self, messages: Stretch, queues: Sequence[Ref]) -> None:
         """Tell of a run."""
-        self.notify(Published(head, contents, queues))
+        self.notify(Published(messages, queues))
 
     def handed_out(self, queue: "QueueState", batch: "Batch") -> None:
         """Tell of a batch that nothing of is settled yet."""
-        contents = [content for content in batch.contents if content is not None]
         consumer = None if batch.feed is None else batch.feed.consumer
-        self.notify(HandedOut(queue.name, consumer, batch.head, batch.ids, contents, batch.attempts))
+        self.notify(HandedOut(queue.name, consumer, batch.ids, batch.stretch(), batch.attempts))
 
     def settled(self, queue: "QueueState", batch: "Batch", positions: Sequence[int] | None, outcome: Outcome) -> None:
         """Tell of deliveries that are about to be settled; all that are left, or those at some positions."""
         found = batch.unsettled() if positions is None else positions
         ids = [batch.ids[position] for position in found if batch.contents[position] is not None]
-        self.notify(Settled(queue.name, batch.head, ids, outcome))
+        self.notify(Settled(queue.name, ids, outcome))
 
-    def expired(self, queue: "QueueState", head: Head, contents: Sequence[bytes]) -> None:
+    def expired(self, queue: "QueueState", messages: Stretch) -> None:
         """Tell of expired messages."""
-        self.notify(Expired(queue.name, head, contents))
+        self.notify(Expired(queue.name, messages))
 
-    def dead_lettered(
-        self, queue: "QueueState", head: Head, contents: Sequence[bytes], reason: "Reason", copies: int
-    ) -> None:
+    def dead_lettered(self, queue: "QueueState", messages: Stretch, reason: "Reason", copies: int) -> None:
         """Tell of dead letters."""
-        self.notify(SentToDeadLetters(queue.name, head, contents, reason, copies))
+        self.notify(SentToDeadLetters(queue.name, messages, reason, copies))

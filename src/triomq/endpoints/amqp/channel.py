@@ -4,7 +4,7 @@ A channel is not an actor: it has no time of its own and lives inside its connec
 ``ChannelPublisher``'s business, what is out with its client stands in a ``Ledger``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,9 +20,11 @@ from triomq.core import (
     Permissions,
     QueueMessage,
     QueueState,
+    Stretch,
     Window,
     settle,
 )
+from triomq.endpoints.amqp.fronts import Fronts, framing_of
 from triomq.endpoints.amqp.publishing import ChannelPublisher
 from triomq.endpoints.amqp.queue_types import is_quorum
 from triomq.endpoints.amqp.refusals import ReplyCode
@@ -53,7 +55,7 @@ class Consumer(DirectSubscription):
         Forbidden: The user may not.
     """
 
-    __slots__ = ("channel", "no_ack", "tag")
+    __slots__ = ("channel", "fronts", "no_ack", "tag")
 
     def __init__(
         self,
@@ -85,6 +87,7 @@ class Consumer(DirectSubscription):
         self.channel = channel
         self.tag = tag
         self.no_ack = no_ack
+        self.fronts: Fronts | None = None
 
     @property
     def lessee(self) -> "ServerChannel":
@@ -192,6 +195,7 @@ class ServerChannel:
         first: int,
         head: Head,
         contents: Sequence[bytes],
+        heads: Sequence[Head] | None,
         *,
         redelivered: bool,
         counts: Sequence[int] | None = None,
@@ -201,28 +205,42 @@ class ServerChannel:
         Raises:
             LocalProtocolError: They do not fit into the frames of this client.
         """
-        engine, exchange, key = self.connection.engine, head.exchange, head.routing_key
-        if head.codec == AMQP_CODEC and counts is None:
+        if head.traits.codec != AMQP_CODEC or counts is not None:
+            messages = Stretch(head, contents, heads).messages()
+            self._translate(consumer, first, messages, redelivered=redelivered, counts=counts)
+        elif heads is None:
             if head is not self._head:
                 self._head, self._framing = head, framing_of(head)
+            engine, framing = self.connection.engine, self._framing
             engine.send_deliveries(
-                self.number, consumer.tag, first, redelivered, exchange, key, self._framing, contents
+                self.number, consumer.tag, first, redelivered, head.exchange, head.routing_key, framing, contents
             )
-            return
-        for tag, (framing, content) in enumerate(self._translate(head, contents, counts), first):
-            engine.send_deliveries(self.number, consumer.tag, tag, redelivered, exchange, key, framing, [content])
+        else:
+            fronts = consumer.fronts
+            if fronts is None or fronts.redelivered is not redelivered:
+                fronts = consumer.fronts = Fronts(redelivered=redelivered)
+            self.connection.engine.send_mixed_deliveries(self.number, first, fronts.find(consumer, heads), contents)
 
     def _translate(
-        self, head: Head, contents: Sequence[bytes], counts: Sequence[int] | None
-    ) -> Iterator[tuple[Framing, bytes]]:
-        """Convert what came over another wire, or from this process, with how often it came back."""
-        for number, content in enumerate(contents):
-            properties, body = self.connection.to_wire(QueueMessage(head, content))
+        self,
+        consumer: Consumer,
+        first: int,
+        messages: Iterable[QueueMessage],
+        *,
+        redelivered: bool,
+        counts: Sequence[int] | None,
+    ) -> None:
+        """Encode what came over another wire, or from this process, or is sent with how often it came back."""
+        for number, message in enumerate(messages):
+            properties, body = self.connection.to_wire(message)
             if counts is not None:
                 properties = _with_count(properties, counts[number])
             start = len(properties)
-            flags = int.from_bytes(properties[:2], "big")
-            yield Framing(0, 0, start, start, 0, flags), properties + body
+            framing = Framing(0, 0, start, start, 0, int.from_bytes(properties[:2], "big"))
+            exchange, key = message.head.exchange, message.head.routing_key
+            self.connection.engine.send_deliveries(
+                self.number, consumer.tag, first + number, redelivered, exchange, key, framing, [properties + body]
+            )
 
     def get_ok(self, batch: Batch, *, no_ack: bool, remaining: int) -> None:
         """ReplyCode basic.get with the one message of a batch."""
@@ -265,7 +283,7 @@ class ServerChannel:
 
     def _put_again(self, numbered: Numbered, tags: Sequence[int]) -> None:
         """Add deliveries that go out once more."""
-        size = sum(map(len, numbered.contents))
+        size = sum(map(len, numbered.stretch().contents))
         writer = self.connection.writer
         writer.window.take(len(tags), size)
         writer.outgoing.append(Again(self, numbered, tags, size))
@@ -282,7 +300,7 @@ class ServerChannel:
             self._recovers = True
         else:
             again = self.unsettled.renumber(numbered, tags)
-            self.deliver(consumer, again.first, again.batch.head, again.contents, redelivered=True)
+            self.deliver(consumer, again.first, *again.stretch(), redelivered=True)
 
     # Ending
 
@@ -341,7 +359,9 @@ def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -
     contents: list[bytes] = parcel.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
     counts = _delivery_counts(parcel, connection.directory) if parcel.redelivered else None
     try:
-        channel.deliver(consumer, first, parcel.head, contents, redelivered=parcel.redelivered, counts=counts)
+        channel.deliver(
+            consumer, first, parcel.head, contents, parcel.heads, redelivered=parcel.redelivered, counts=counts
+        )
     except LocalProtocolError as error:
         # Properties that do not fit into a frame of this client: its own limit, so its own trouble.
         connection.refuse(channel, ReplyCode(506, str(error)), 60, 60)
@@ -365,13 +385,6 @@ def _consumer_of(numbered: Numbered) -> Consumer | None:
     """Find the consumer that messages went to, if it still is one."""
     feed = numbered.batch.feed
     return feed.key if feed is not None and isinstance(feed.key, Consumer) and feed.key.open else None
-
-
-def framing_of(head: Head) -> Framing:
-    """Return the engine's own framing of a head."""
-    return Framing(
-        max(0, head.frame), head.properties_start, head.properties_stop, head.body_start, head.body_trailer, head.flags
-    )
 
 
 def _delivery_counts(batch: Batch, directory: Directory) -> Sequence[int] | None:

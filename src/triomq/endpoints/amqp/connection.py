@@ -247,6 +247,11 @@ class AMQPServerConnection(StreamClient):
         """How many consumers they have."""
         return sum(len(channel.consumers) for channel in self.open_channels.values())
 
+    @property
+    def only_publishes(self) -> bool:
+        """Whether no channel has a consumer, or something unsettled."""
+        return not self.blocked.can_make_room
+
     # Time
 
     @property
@@ -280,7 +285,7 @@ class AMQPServerConnection(StreamClient):
 
     def to_wire(self, message: QueueMessage) -> tuple[bytes, bytes]:
         """Return a message's properties, as AMQP writes them, and its body."""
-        if message.head.codec == AMQP_CODEC:
+        if message.head.traits.codec == AMQP_CODEC:
             return message.properties, message.body
         return to_amqp(self.context.codecs.decode(message)), message.body
 

@@ -169,6 +169,11 @@ class Client(DomainWork):
         """How many consumers the client has open, for its statistics."""
         return len(self.subscriptions)
 
+    @property
+    def only_publishes(self) -> bool:
+        """Whether it has no consumer and nothing unsettled, so that nobody waits for it while it is not read from."""
+        return not self.consumers and (self._unsettled is None or self._unsettled.is_empty)
+
     # Into a domain
 
     @final

@@ -1,6 +1,6 @@
-"""Clients that come over one ZeroMQ ROUTER: found by their identity, let in as users (ZAP, PLAIN).
+"""Clients that come over one ZeroMQ ROUTER: found by their identity, let in as users (ZAP; PLAIN, CURVE, or NULL).
 
-    libzmq ── may this peer connect? ──> Authenticator ──> check_password
+    libzmq ── may this peer connect? ──> Authenticator ──> check_password (PLAIN), owner of a key (CURVE)
     Router ── all that has come ──> by identity and user ──> RouterClient.received, a turn for each client
     RouterClient ── send ──> Router ──> TAKEN, or GONE
 
@@ -13,6 +13,8 @@ Rules:
   and ends the client; the next one begins a client of that user's.
 - Until then that other peer gets what is sent to the identity, and nothing can tell: libzmq does not name the identity
   when it asks whether a peer may connect. So peers that choose theirs have to choose what cannot be guessed.
+- With NULL nobody says who it is, and every peer is one and the same user. So NULL is for loopback addresses alone,
+  there is no authenticator, and nothing is compared.
 - Each listener has a context of its own, since a context has one authenticator. The authenticator is bound first and
   closed last.
 - Reading never stops, since a ROUTER cannot stop reading one of its peers. So what a client must wait with is parked
@@ -23,8 +25,10 @@ A peer that is refused by the authenticator tries again for ever, and ``check_pa
 
 import sys
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
 
 from triomq.endpoints.base.context import BrokerContext
@@ -41,6 +45,7 @@ from triomq.transports.zmq import (
     Sent,
     ZAPMechanism,
     close_context,
+    key_text,
     make_context,
 )
 
@@ -50,6 +55,9 @@ if TYPE_CHECKING:
 
 _DOMAIN = "triomq"
 """What the authenticator is told; any name makes libzmq ask it."""
+
+LARGEST_FRAME = 16 * 1024 * 1024
+"""Bytes of a frame. A peer that sends a longer one is cut off by libzmq, before there is a client of it to ask."""
 
 _LINGER = 0.5
 """Seconds for which libzmq goes on sending when the socket is closed: ten messages for each peer at most, which a peer
@@ -62,6 +70,34 @@ PARKED_BYTES = 64 * 1024 * 1024
 """Bytes that may be parked for all clients of a listener: four messages of the largest size that AMQP clients send."""
 
 
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
+    """How peers of a listener say who they are.
+
+    Args:
+        mechanism: PLAIN: by a password. CURVE: by the key that their user owns. NULL: not at all.
+        user: With NULL, as whom all of them work.
+        secret_key: With CURVE, the listener's own (Z85).
+    """
+
+    mechanism: ZAPMechanism = ZAPMechanism.PLAIN
+    user: str = ""
+    secret_key: str = ""
+
+    def __repr__(self) -> str:
+        return f"Admission(mechanism={self.mechanism.name}, user={self.user!r})"
+
+    def prepare(self, router: Router) -> None:
+        """Set the options of a socket that is to bind."""
+        if self.mechanism is ZAPMechanism.PLAIN:
+            router.socket.plain_server = True
+        elif self.mechanism is ZAPMechanism.CURVE:
+            router.socket.curve_server = True
+            router.socket.curve_secretkey = self.secret_key.encode()
+
+
+_BY_PASSWORD = Admission()
+
+
 class RouterListener(Listener):
     """Binds one ROUTER, and makes a client of each peer that is let in and sends something.
 
@@ -70,6 +106,7 @@ class RouterListener(Listener):
         host: An address, or ``*`` for all.
         port: A port, or 0 for one that is free.
         make_client: Makes a client, from this listener, the peer's identity, and the user that it was let in as.
+        admission: How peers say who they are.
     """
 
     def __init__(
@@ -78,7 +115,9 @@ class RouterListener(Listener):
         host: str,
         port: int,
         make_client: "Callable[[RouterListener, bytes, str], RouterClient]",
+        admission: Admission = _BY_PASSWORD,
     ) -> None:
+        self._admission = admission
         self._context = context
         self._host = host
         self.port = port
@@ -100,19 +139,26 @@ class RouterListener(Listener):
     async def start(self, endpoint: "Endpoint") -> None:
         """Bind, and receive from now on."""
         self._endpoint = endpoint
+        asks = self._admission.mechanism is not ZAPMechanism.NULL
+        if not asks and not _is_loopback(self._host):
+            raise ConfigError(
+                f"host {self._host!r} is open to other machines, where peers have to say who they are; choose PLAIN or "
+                "CURVE, or listen on 127.0.0.1"
+            )
         self._sockets = make_context()
-        self._authenticator = Authenticator(self._sockets, self._decide)
+        self._authenticator = Authenticator(self._sockets, self._decide) if asks else None
         # What waits for a peer is bounded by its client, which can tell replies from deliveries.
         self._router = Router(
             self._sockets,
             self._received,
             drained=self._drained,
             gone=self._gone,
-            domain=_DOMAIN,
+            domain=_DOMAIN if asks else "",
             outbox_bytes=sys.maxsize,
         )
+        self._router.socket.maxmsgsize = LARGEST_FRAME
         self._opened = True
-        self._router.socket.plain_server = True
+        self._admission.prepare(self._router)
         try:
             address = self._router.bind(f"tcp://{self._host}:{self.port}")
         except ConfigError:
@@ -126,7 +172,8 @@ class RouterListener(Listener):
     async def _run(self) -> None:
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._authenticator.run)
+                if self._authenticator is not None:
+                    nursery.start_soon(self._authenticator.run)
                 nursery.start_soon(self._router.run)
         finally:
             self.close()
@@ -135,8 +182,11 @@ class RouterListener(Listener):
     # Who may come
 
     async def _decide(self, question: Question) -> str | None:
-        if question.mechanism is not ZAPMechanism.PLAIN or self._stopping:
+        if question.mechanism is not self._admission.mechanism or self._stopping:
             return None
+        if question.mechanism is ZAPMechanism.CURVE:
+            await trio.lowlevel.checkpoint()
+            return self._context.users.owner_of(key_text(question.key))
         known = await check_password(self._context, question.address, question.user, question.password.encode())
         return question.user if known else None
 
@@ -154,19 +204,20 @@ class RouterListener(Listener):
 
     def _hand_on(self, found: dict[tuple[bytes, str], list[Frames]]) -> None:
         for (identity, user), messages in found.items():
+            login = user or self._admission.user
             client = self._clients.get(identity)
             if client is None:
-                client = self._serve(identity, user)
-            if client is not None and client.login == user:
+                client = self._serve(identity, login)
+            if client is not None and client.login == login:
                 client.ref.run_in_turn(client.received, messages)
             elif client is not None:
                 client.ending = f"a peer of user {user!r} has its identity"
                 client.ref.run_in_turn(client.lost)
 
-    def _serve(self, identity: bytes, user: str) -> "RouterClient | None":
+    def _serve(self, identity: bytes, login: str) -> "RouterClient | None":
         if self._stopping:
             return None
-        client = self._clients[identity] = self._make_client(self, identity, user)
+        client = self._clients[identity] = self._make_client(self, identity, login)
         self._endpoint.serve(client)
         return client
 
@@ -211,4 +262,12 @@ class RouterListener(Listener):
         self._stopping = True
         if self._opened:
             self._router.close(_LINGER)
-            self._authenticator.close()
+            if self._authenticator is not None:
+                self._authenticator.close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name, or *

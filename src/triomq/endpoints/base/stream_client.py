@@ -33,13 +33,24 @@ from typing import Any, ClassVar, final
 
 import trio
 
-from triomq.core import Batch, Persistence, Pressure, PublishingPaused, Restarting, Subscription, Window
+from triomq.core import (
+    Batch,
+    Directory,
+    Persistence,
+    Pressure,
+    PublishingPaused,
+    Restarting,
+    Session,
+    Subscription,
+    Window,
+)
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.delivery_writer import DeliveryWriter
 from triomq.endpoints.base.read_gates import ReadGates
 from triomq.errors import ActorStopped, HandlerFailed, Refused, TriomqError
 from triomq.protocols import Engine
+from triomq.security import Access
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Driver, Transport
 
 PATIENCE = 120.0
@@ -66,6 +77,7 @@ _DENSE = 1_000
 """What a chunk of 64 KiB may be charged with before it counts as full of such requests."""
 
 _BUDGET, _ROOM, _PRESSURE, _RESTART, _UNREAD = "budget", "unfinished messages", "pressure", "restart", "unread replies"
+_CREDIT = "credit"
 """Gates that are the same for all."""
 
 EventHandlers = Mapping[type, Callable[[Any, Any], None]]
@@ -98,6 +110,7 @@ class StreamClient(Client):
     _look_at_reader = inf  # when to see whether the client reads
     _unfinished = 0  # bytes, as the account of all clients has it
     _paused_by: Pressure | None = None
+    _held_back = 0  # by how many queues, since they hold more than their consumers can take for now
 
     def __init__(self, transport: Transport, engine: Engine[Any], context: BrokerContext) -> None:
         super().__init__(context, transport.peer)
@@ -259,6 +272,28 @@ class StreamClient(Client):
             self.resuming(pressure)
             self.go_on(_PRESSURE)
 
+    # When it is ahead of consumers (see ``triomq.core.publishing.credit``)
+
+    @final
+    def hold_back(self) -> bool:
+        """Read nothing until each queue that has called this lets it go on; return False if it cannot wait."""
+        if self._left or not self.only_publishes:
+            return False
+        self._held_back += 1
+        self.gates.close(_CREDIT)
+        return True
+
+    @final
+    def go_ahead(self) -> None:
+        """Read again, soon, unless another queue holds this client back."""
+        self._held_back -= 1
+        if not self._held_back:
+            self.in_turn(self._go_ahead)
+
+    def _go_ahead(self) -> None:
+        if not self._held_back:
+            self.go_on(_CREDIT)
+
     # Messages that are not whole
 
     def _note_unfinished(self) -> None:
@@ -402,8 +437,14 @@ class StreamClient(Client):
         else:
             self.reschedule()
 
+    def _work_in(self, session: Session, directory: Directory, access: Access, virtual_host: str) -> None:
+        super()._work_in(session, directory, access, virtual_host)
+        self.publisher.source = self
+
     def _let_go(self) -> None:
         self._events.clear()
+        if self.entered:
+            self.publisher.source = None  # a cycle, which only the collector would find
         self.context.unfinished.forget(self)
         super()._let_go()
 

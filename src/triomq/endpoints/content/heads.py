@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
-from triomq.core import Head
+from triomq.core import Head, traits_of
 from triomq.endpoints.content.properties import AMQP_CODEC
 
 HAS_HEADERS, HAS_DELIVERY_MODE, HAS_PRIORITY = 0x2000, 0x1000, 0x0800
@@ -75,7 +75,6 @@ def head_of(
         repeated: Whether they may have been here before.
     """
     return Head(
-        AMQP_CODEC,
         exchange,
         routing_key,
         shape.properties_start,
@@ -84,10 +83,13 @@ def head_of(
         shape.body_trailer,
         shape.channel,
         shape.flags,
-        publisher,
-        bool(shape.flags & HAS_EXPIRATION),
-        bool(shape.flags & HAS_PRIORITY),
-        persistent,
-        expendable,
-        repeated,
+        traits_of(
+            codec=AMQP_CODEC,
+            publisher=publisher,
+            has_expiration=bool(shape.flags & HAS_EXPIRATION),
+            has_priority=bool(shape.flags & HAS_PRIORITY),
+            persistent=persistent,
+            expendable=expendable,
+            repeated=repeated,
+        ),
     )

@@ -5,8 +5,9 @@ What is encoded is accepted: there are no acknowledgements (6/DMP, receiving mes
 
 import logging
 from collections.abc import Callable
+from itertools import repeat
 
-from triomq.core import Batch, Codecs, Outcome, Subscription, settle
+from triomq.core import Batch, Codecs, Head, Outcome, Stretch, Subscription, settle
 from triomq.endpoints.content import AMQP_CODEC, to_amqp
 from triomq.endpoints.dmp.sink import WHOLE
 from triomq.errors import LocalProtocolError
@@ -39,54 +40,47 @@ class FeedEncoder:
             settle(batch, Outcome.RETURN)
             return
         self.taken += batch.size
-        try:
-            self._encode(batch)
-        except LocalProtocolError:
-            self._encode_singly(batch)
-        else:
-            settle(batch, Outcome.ACCEPT)
-
-    def _encode(self, batch: Batch) -> None:
-        """Encode a batch; nothing of it if any of its messages cannot be encoded."""
-        engine, head = self._engine, batch.head
         contents: list[bytes] = batch.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
-        if head.frame == WHOLE:
-            engine.send_whole(contents, batch.size)
-        elif head.codec == AMQP_CODEC:
-            engine.send_framed(
-                head.exchange,
-                head.routing_key,
-                head.properties_start,
-                head.properties_stop,
-                head.body_start,
-                head.body_trailer,
-                contents,
-            )
+        stretch, rejected = Stretch(batch.head, contents, batch.heads), []
+        try:
+            self._encode(stretch, batch.size)
+        except LocalProtocolError:
+            rejected = self._encode_singly(stretch)
+        if rejected:
+            settle(batch, Outcome.REJECT, rejected)
+        settle(batch, Outcome.ACCEPT)
+
+    def _encode(self, stretch: Stretch, size: int) -> None:
+        """Encode messages of a total size; none of them if any cannot be encoded."""
+        engine, (head, contents, heads) = self._engine, stretch
+        if head.frame == WHOLE and (heads is None or all(each.frame == WHOLE for each in heads)):
+            engine.send_whole(contents, size)
+        elif head.traits.codec == AMQP_CODEC:
+            # What came over a direct connection is framed anew if a neighbour came over AMQP.
+            engine.send_framed(repeat(head) if heads is None else heads, contents)
         else:
-            self._translate(batch)
+            self._translate(stretch)
 
-    def _translate(self, batch: Batch) -> None:
+    def _translate(self, stretch: Stretch) -> None:
         """Convert what came over another wire, or from this process."""
-        head, contents = batch.head, []
-        for position in range(len(batch.contents)):
-            message = batch.message(position)
-            properties = to_amqp(self._codecs.decode(message))
-            contents.append((len(properties), properties + message.body))
-        for start, content in contents:
-            self._engine.send_framed(head.exchange, head.routing_key, 0, start, start, 0, [content])
+        forms, contents = [], []
+        for message in stretch.messages():
+            head, properties = message.head, to_amqp(self._codecs.decode(message))
+            stop = len(properties)
+            forms.append(Head(head.exchange, head.routing_key, 0, stop, stop))
+            contents.append(properties + message.body)
+        self._engine.send_framed(forms, contents)
 
-    def _encode_singly(self, batch: Batch) -> None:
-        """Encode what can be encoded of a batch; what cannot becomes a dead letter: a body too large for 24 bits."""
-        for position, content in enumerate(batch.contents):
-            assert content is not None
-            alone = Batch(batch.head, [content], [batch.ids[position]], batch.redelivered, len(content), 1)
+    def _encode_singly(self, stretch: Stretch) -> list[int]:
+        """Encode what can be encoded, and return the positions of what cannot: of a body too large for 24 bits."""
+        rejected = []
+        for position, message in enumerate(stretch.messages()):
             try:
-                self._encode(alone)
+                self._encode(Stretch(message.head, [message.content]), len(message.content))
             except LocalProtocolError as error:
                 self._note(logging.WARNING, "message dropped", reason=str(error))
-                settle(batch, Outcome.REJECT, [position])
-            else:
-                settle(batch, Outcome.ACCEPT, [position])
+                rejected.append(position)
+        return rejected
 
 
 def _is_open(batch: Batch) -> bool:

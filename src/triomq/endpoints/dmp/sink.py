@@ -92,7 +92,10 @@ class DirectSink:
         shape = run.envelope
         try:
             if shape.flags & self._looked_into or shape.immediate:
-                self._look_into(shape, run)
+                self._look_into(run)
+                return
+            if run.envelopes is not None:
+                self._publish_mixed(run)
                 return
             if shape is not self._shape or self._persistent:
                 self._look_up(shape, persistent=False)
@@ -140,17 +143,26 @@ class DirectSink:
             expendable=True,  # there are no confirms
         )
 
+    def _publish_mixed(self, run: MessageRun) -> None:
+        """Publish messages each of which may go elsewhere; all of them or none."""
+        runs = []
+        for part in run.alike():
+            self._look_up(part.envelope, persistent=False)
+            runs.append(RoutedRun(self._route, self._head, part.contents, part.size))
+        self._publish_admitted(runs, self._lost if run.envelope.mandatory else None)
+
     # Runs with messages that concern the broker
 
-    def _look_into(self, shape: Envelope, run: MessageRun) -> None:
+    def _look_into(self, run: MessageRun) -> None:
         """Publish a run that does not go on as it came, or not as one; what comes before a bad message counts."""
         runs: list[RoutedRun] = []
         error: InvalidProperties | None = None
         try:
-            runs.extend(self._parts(shape, run.contents))
+            for part in run.alike():
+                runs.extend(self._parts(part.envelope, part.contents))
         except InvalidProperties as refusal:
             error = refusal
-        self._publish_all(shape, runs)
+        self._publish_all(run.envelope, runs)
         if error is not None:
             raise error
 
@@ -206,17 +218,16 @@ class DirectSink:
     # Where they go
 
     def _publish_all(self, shape: Envelope, runs: Sequence[RoutedRun]) -> None:
-        """Publish all runs or none, as the message's options want it."""
+        """Publish all runs or none, as their messages' options want it."""
         if not shape.immediate:
-            self._shape = shape  # for messages that come back
             self._publish_admitted(runs, self._lost if shape.mandatory else None)
             return
         for run in self._publisher.admit(runs):
             missed = self._publisher.offer(run)
             if run.route.queues:
-                self._return(shape, run.head, missed, Undelivered.NO_CONSUMERS)
+                self._return(run.head, missed, Undelivered.NO_CONSUMERS)
             elif shape.mandatory:
-                self._return(shape, run.head, missed, Undelivered.NO_ROUTE)
+                self._return(run.head, missed, Undelivered.NO_ROUTE)
 
     def _publish_admitted(self, runs: Sequence[RoutedRun], unrouted: Unrouted | None) -> None:
         """Publish all runs or none, and note where each of them goes."""
@@ -225,10 +236,9 @@ class DirectSink:
             self._went_to.append(run.route.queues)
 
     def _lost(self, head: Head, contents: Sequence[bytes]) -> None:
-        assert self._shape is not None
-        self._return(self._shape, head, contents, Undelivered.NO_ROUTE)
+        self._return(head, contents, Undelivered.NO_ROUTE)
 
-    def _return(self, shape: Envelope, head: Head, contents: Sequence[bytes], reason: Undelivered) -> None:
+    def _return(self, head: Head, contents: Sequence[bytes], reason: Undelivered) -> None:
         """Send messages back to the lessee of the sink; nowhere if that has gone."""
         lessee = self._grant.lessee
         if not lessee.open:
@@ -236,7 +246,7 @@ class DirectSink:
         tell = lessee.connection.ref.tell_nowait
         for content in contents:
             message = QueueMessage(head, content)
-            tell(ReturnMessage(lessee, reason, self._name, shape.routing_key, message.properties, message.body))
+            tell(ReturnMessage(lessee, reason, self._name, head.routing_key, message.properties, message.body))
 
     @property
     def is_choked(self) -> bool:

@@ -90,7 +90,7 @@ class Intake:
             self._peering.link.end(RemoteProtocolError(f"delivery {run.tags[0]} came where {self._next} was due"))
             return
         if name is None:
-            self._confirms.expect(count, 1).refused(0, count)
+            self._confirms.expect(count, count).refused(range(count))
         else:
             self._publisher.publish_all(list(self._parts(run, CachedRoute("", name))), self._confirms)
         self._next += count

@@ -37,12 +37,14 @@ from triomq.protocols.amqp.events import (
     HeartbeatLost,
     LoginRequested,
     OpenRequested,
+    PublishMix,
     PublishRun,
     Received,
     Returned,
     ServerStarted,
 )
 from triomq.protocols.amqp.frames import PROTOCOL_HEADER
+from triomq.protocols.amqp.kinds import PublishKind
 from triomq.protocols.amqp.methods import (
     METHODS,
     AccessRequest,
@@ -114,6 +116,7 @@ from triomq.protocols.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
+from triomq.protocols.amqp.outbox import Front
 from triomq.protocols.amqp.restms import (
     INSTANCE_PROPERTY,
     ORIGIN_PROPERTY,
@@ -126,6 +129,7 @@ from triomq.protocols.amqp.restms import (
     RestMSPipeDelete,
 )
 from triomq.protocols.amqp.settings import Login, Settings, plain
+from triomq.protocols.amqp.shapes import Shape
 
 __all__ = [
     "AMQP_METHODS",
@@ -217,6 +221,7 @@ __all__ = [
     # Contents
     "Framing",
     "FramingTable",
+    "Front",
     "GetOk",
     "HeartbeatLost",
     "Login",
@@ -224,6 +229,8 @@ __all__ = [
     "Method",
     "MethodTable",
     "OpenRequested",
+    "PublishKind",
+    "PublishMix",
     "PublishRun",
     "QueueBind",
     "QueueBindOk",
@@ -246,6 +253,7 @@ __all__ = [
     "Row",
     "ServerStarted",
     "Settings",
+    "Shape",
     "TxCommit",
     "TxCommitOk",
     "TxRollback",

@@ -43,6 +43,7 @@ from triomq.protocols.amqp.events import (
     Returned,
 )
 from triomq.protocols.amqp.frames import BODY, HEADER, METHOD
+from triomq.protocols.amqp.kinds import MethodCache
 from triomq.protocols.amqp.methods import (
     BasicAck,
     BasicDeliver,
@@ -56,7 +57,6 @@ from triomq.protocols.amqp.methods import (
     Method,
     Row,
 )
-from triomq.protocols.amqp.runs import MethodCache
 
 # The reply code of a close at the end of work.
 NO_REASON = 200

@@ -28,6 +28,7 @@ from triomq.protocols.amqp.core import Core
 from triomq.protocols.amqp.events import EndOfStream, Event, HeartbeatLost
 from triomq.protocols.amqp.frames import HEARTBEAT_FRAME
 from triomq.protocols.amqp.handshake import HANDSHAKE, ClientHandshake, ServerHandshake
+from triomq.protocols.amqp.kinds import MethodCache
 from triomq.protocols.amqp.methods import (
     BasicDeliver,
     BasicGetOk,
@@ -37,8 +38,9 @@ from triomq.protocols.amqp.methods import (
     Method,
     Row,
 )
+from triomq.protocols.amqp.outbox import Front
 from triomq.protocols.amqp.reader import FrameReader
-from triomq.protocols.amqp.runs import MethodCache, RunReader
+from triomq.protocols.amqp.runs import RunReader
 from triomq.protocols.amqp.settings import Login, Settings
 from triomq.protocols.amqp.states import ConnectionState, Role
 
@@ -349,6 +351,25 @@ class AMQPEngine:
             self.outbox.deliveries(
                 channel, consumer_tag, first_tag, redelivered, exchange, routing_key, framing, contents
             )
+
+    def send_mixed_deliveries(
+        self, channel: int, first_tag: int, fronts: Sequence[Front], contents: Sequence[bytes]
+    ) -> None:
+        """Send one basic.deliver for each of ``contents``, which are not alike, with consecutive delivery tags.
+
+        Args:
+            channel: an open channel.
+            first_tag: delivery tag of the first content.
+            fronts: of each content its own, made by ``outbox.front`` for this channel.
+            contents: as they came in a ``PublishRun``; at least one.
+
+        Raises:
+            LocalProtocolError: no such channel is open, or properties do not fit into a frame.
+        """
+        state = self._open.get(channel)
+        usual = self._core.state == "running" and state is not None and state.state == "open"
+        if usual or self._may_write(channel):
+            self.outbox.mixed_deliveries(channel, first_tag, fronts, contents)
 
     def _may_write(self, channel: int) -> bool:
         """Return whether what is written on a channel would be read.

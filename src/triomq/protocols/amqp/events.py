@@ -8,7 +8,9 @@ from typing import TypeAlias
 import msgspec
 
 from triomq.protocols.amqp.content import Framing
+from triomq.protocols.amqp.kinds import PublishKind
 from triomq.protocols.amqp.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn, Method
+from triomq.protocols.amqp.shapes import Shape
 from triomq.protocols.fields import FieldValue
 
 # The handshake, as a server sees it
@@ -120,7 +122,7 @@ class PublishRun(msgspec.Struct, frozen=True):
     """Consecutive publishes of one channel with the same method frame and the same shape of content.
 
     The same method is the same object, and so is the same framing, for as long as the connection remembers them.
-    ``size`` is the octets of all contents together.
+    ``size`` is the octets of all contents together; ``shape`` says what else is known of all of them, None nothing.
     """
 
     channel: int
@@ -128,6 +130,25 @@ class PublishRun(msgspec.Struct, frozen=True):
     framing: Framing
     contents: list[bytes]
     size: int
+    shape: Shape | None = None
+
+
+class PublishMix(msgspec.Struct, frozen=True):
+    """Consecutive publishes of one channel that differ in method or shape of content, but not in a method's bits.
+
+    ``kinds`` stands beside ``contents``: the same method with the same shape is the same object, for as long as the
+    connection remembers it. ``size`` is the octets of all contents together.
+    """
+
+    channel: int
+    kinds: list[PublishKind]
+    contents: list[bytes]
+    size: int
+
+    @property
+    def method(self) -> BasicPublish:
+        """The first one's."""
+        return self.kinds[0].method
 
 
 class AckRun(msgspec.Struct, frozen=True):
@@ -210,6 +231,7 @@ Event: TypeAlias = (
     | ChannelFailed
     | Received
     | PublishRun
+    | PublishMix
     | AckRun
     | DeliverRun
     | Returned

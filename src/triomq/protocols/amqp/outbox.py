@@ -1,11 +1,14 @@
 """What an engine sends: methods, contents and runs of deliveries as octets, until the endpoint takes them.
 
-Deliveries are the hot path. All of a run's octets are laid out by slice assignment into one list and joined once:
-between one delivery and the next only the tag and the content differ.
+Deliveries are the hot path. All of a run's octets are laid out by slice assignment into one list and joined once.
+Where messages are alike, only the tag and the content differ between one delivery and the next (``deliveries``). Where
+they are not, what stands before and behind the tag does as well: a ``Front``, which the endpoint remembers for each
+kind of message and hands in with each (``mixed_deliveries``).
 """
 
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp.content import CONTENT_HEADER, Framing
@@ -27,6 +30,24 @@ _ACK_PAYLOAD = _ACK.size - OVERHEAD
 _BASIC = 60
 _DELIVER = b"\x00\x3c\x00\x3c"
 _PUBLISH = b"\x00\x3c\x00\x28\x00\x00"
+
+
+class Front(NamedTuple):
+    """What stands before a delivered content, made by ``Outbox.front`` for one consumer and one kind of message.
+
+    Args:
+        before: The octets before the delivery tag.
+        behind: Those behind it up to the content, or to the third octet of one that has another channel's number.
+        channel: The channel in the content's frames; 0 if it has none.
+        framing: The content's shape.
+        body_frame: The first three octets of a body frame that has another channel's number in the content.
+    """
+
+    before: bytes
+    behind: bytes
+    channel: int
+    framing: Framing
+    body_frame: bytes
 
 
 class Outbox:
@@ -187,9 +208,63 @@ class Outbox:
             return
         self._check_properties(framing.properties_stop - framing.properties_start)
         for tag, content in zip(tags, contents, strict=True):
-            body = memoryview(content)[framing.body_start : len(content) - framing.body_trailer]
-            self.put(b"%b%b%b" % (head, tag, tail))
-            self.put_all(self._framed(channel, framing.properties(content), body))
+            self._deliver_anew(channel, b"%b%b%b" % (head, tag, tail), framing, content)
+
+    def _deliver_anew(self, channel: int, method: bytes, framing: Framing, content: bytes) -> None:
+        """Add a delivery whose content is framed for this peer, behind the octets of its method."""
+        body = memoryview(content)[framing.body_start : len(content) - framing.body_trailer]
+        self.put(method)
+        self.put_all(self._framed(channel, framing.properties(content), body))
+
+    def front(
+        self, channel: int, consumer_tag: str, redelivered: bool, exchange: str, routing_key: str, framing: Framing
+    ) -> Front:
+        """Return the front of deliveries with all this in common."""
+        before, behind = _deliver_frame(channel, consumer_tag, redelivered, exchange, routing_key)
+        body_frame = b""
+        if framing.channel not in (0, channel):
+            number = channel.to_bytes(2, "big")
+            behind += b"\x02" + number
+            body_frame = b"\x03" + number if framing.body_trailer else b""
+        return Front(before, behind, framing.channel, framing, body_frame)
+
+    def mixed_deliveries(
+        self, channel: int, first_tag: int, fronts: Sequence[Front], contents: Sequence[bytes]
+    ) -> None:
+        """Add one basic.deliver per content, each with its own front, with consecutive delivery tags."""
+        count = len(contents)
+        channels = [front[2] for front in fronts]
+        longest = max(map(len, contents))
+        pieces: list[bytes | memoryview]
+        if longest <= self.frame_max and channels.count(channel) == count:
+            pieces = [b""] * (4 * count)
+            pieces[3::4] = contents
+        elif longest <= self.frame_max and channel not in channels and 0 not in channels:
+            splits = [front[3].properties_stop + 1 for front in fronts]
+            pieces = [b""] * (6 * count)
+            pieces[3::6] = [content[3:split] for content, split in zip(contents, splits, strict=True)]
+            pieces[4::6] = [front[4] for front in fronts]
+            pieces[5::6] = [content[split + 3 :] for content, split in zip(contents, splits, strict=True)]
+        else:
+            self._mixed_anew(channel, first_tag, fronts, contents)
+            return
+        step = len(pieces) // count
+        pieces[0::step] = [front[0] for front in fronts]
+        pieces[1::step] = map(_TAG.pack, range(first_tag, first_tag + count))
+        pieces[2::step] = [front[1] for front in fronts]
+        if longest < LARGE:
+            self.put(b"".join(pieces))
+        else:
+            self.put_all(pieces)
+
+    def _mixed_anew(self, channel: int, first_tag: int, fronts: Sequence[Front], contents: Sequence[bytes]) -> None:
+        """Add deliveries whose contents are framed for this peer."""
+        for front in fronts:
+            self._check_properties(front.framing.properties_stop - front.framing.properties_start)
+        for tag, (front, content) in enumerate(zip(fronts, contents, strict=True), first_tag):
+            behind = front.behind if front.channel in (0, channel) else front.behind[:-3]
+            method = b"%b%b%b" % (front.before, _TAG.pack(tag), behind)
+            self._deliver_anew(channel, method, front.framing, content)
 
     @staticmethod
     def _renumbered(
@@ -208,14 +283,18 @@ class Outbox:
         return pieces
 
     def _deliver_frame(self, key: tuple[int, str, bool, str, str]) -> tuple[bytes, bytes]:
-        """Write what stands before and behind the delivery tag."""
-        channel, consumer_tag, redelivered, exchange, routing_key = key
-        tag = encode_short_string(consumer_tag)
-        route = encode_short_string(exchange) + encode_short_string(routing_key)
-        size = len(_DELIVER) + len(tag) + 8 + 1 + len(route)
-        head = FRAME_HEADER.pack(METHOD, channel, size) + _DELIVER + tag
-        tail = b"%c%b\xce" % (redelivered, route)
+        """Write what stands before and behind the delivery tag, and remember it."""
         if len(self._deliver_frames) >= REMEMBERED:
             self._deliver_frames.clear()
-        self._deliver_frames[key] = head, tail
-        return head, tail
+        found = self._deliver_frames[key] = _deliver_frame(*key)
+        return found
+
+
+def _deliver_frame(
+    channel: int, consumer_tag: str, redelivered: bool, exchange: str, routing_key: str
+) -> tuple[bytes, bytes]:
+    """Return what stands before and behind the delivery tag of a basic.deliver (section 1.8.3.9)."""
+    tag = encode_short_string(consumer_tag)
+    route = encode_short_string(exchange) + encode_short_string(routing_key)
+    size = len(_DELIVER) + len(tag) + 8 + 1 + len(route)
+    return FRAME_HEADER.pack(METHOD, channel, size) + _DELIVER + tag, b"%c%b\xce" % (redelivered, route)

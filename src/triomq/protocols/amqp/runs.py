@@ -29,16 +29,18 @@ make a message, and a run does without two of the three.
 
 import struct
 from collections.abc import Callable
+from itertools import groupby
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp.channel import ChannelState
-from triomq.protocols.amqp.codec import MethodTable
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.content import Framing, FramingTable
 from triomq.protocols.amqp.events import AckRun, DeliverRun, Event, PublishRun
 from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, OVERHEAD
+from triomq.protocols.amqp.kinds import MethodCache, Opening, OpeningTable, PublishKind
 from triomq.protocols.amqp.methods import BasicDeliver, BasicPublish, Method
+from triomq.protocols.amqp.shapes import Shape, ShapeTable
 from triomq.protocols.amqp.states import Role
 from triomq.protocols.fields import check_table
 from triomq.protocols.properties import plan_of
@@ -53,6 +55,8 @@ _CONTENT = struct.Struct(">BHIHHQH")
 _BASIC = 60
 # A content header's payload up to and with the property flags (section 4.2.6.1).
 SHORTEST_HEADER = 14
+# Octets of a header frame up to and with them.
+_FLAGS_STOP = 21
 _TAG = struct.Struct(">Q")
 
 # An ack: frame header, class and method, tag, no bit set, frame end.
@@ -60,29 +64,8 @@ _ACK = struct.Struct(">11sQH")
 _ACK_SIZE = 21
 _ACK_METHOD = b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
 
-# How many method frames are remembered: publishers use a few, and each takes at most half a KiB.
-METHODS_REMEMBERED = 1024
-
-
-class MethodCache:
-    """The methods of one connection: the same octets are the same object, so that code compares identity."""
-
-    __slots__ = ("_methods", "known")
-
-    def __init__(self, methods: MethodTable) -> None:
-        self._methods = methods
-        self.known: dict[bytes, Method] = {}
-        """By the payloads of their frames."""
-
-    def decode(self, payload: bytes) -> Method:
-        """Read the payload of a method frame; raises PeerError as the table does."""
-        method = self.known.get(payload)
-        if method is None:
-            method = self._methods.decode(payload)
-            if len(self.known) >= METHODS_REMEMBERED:
-                self.known.clear()
-            self.known[payload] = method
-        return method
+# So many publishes alike are a run of their own; shorter ones between others are cheaper as a part of these.
+LONG_RUN = 16
 
 
 class BegunPublish(NamedTuple):
@@ -100,11 +83,26 @@ class BegunPublish(NamedTuple):
 class RunReader:
     """The readers of one connection, their caches and the list that they add events to."""
 
-    __slots__ = ("_events", "_framings", "_methods", "_properties", "_table", "begun", "body_max", "payload_max")
+    __slots__ = (
+        "_events",
+        "_framings",
+        "_methods",
+        "_openings",
+        "_properties",
+        "_shape",
+        "_shapes",
+        "_table",
+        "begun",
+        "body_max",
+        "payload_max",
+    )
 
     def __init__(self, methods: MethodCache, framings: FramingTable, events: list[Event]) -> None:
         self._methods = methods
+        self._openings = OpeningTable(methods)
         self._framings = framings
+        self._shapes = ShapeTable()
+        self._shape: Shape | None = None  # of the last publish
         self._events = events
         # The header table that was found in order last: publishers repeat it while other properties change.
         self._table = b""
@@ -147,64 +145,113 @@ class RunReader:
 
     def publishes(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.publishes that begin with the method frame at ``position``, each in up to three frames."""
-        # The method frame is compared as octets and decoded once: a publisher's routes are few.
-        opening = data[position:stop]
-        method = self._method(opening, BasicPublish)
-        if method is None:
-            return position
-        number, skip, begins = channel.number, len(opening), data.startswith
-        framing: Framing | None = None
+        number, known, shape = channel.number, self._openings.known, self._shape
+        end = len(data)
+        last: PublishKind | None = None
+        kinds: list[PublishKind] = []
         contents: list[bytes] = []
-        while begins(opening, position):
-            found = self._content(data, position + skip, number)
-            if found is None:
-                if framing is None:
-                    self._begin(data, position, skip, number, method)
-                break
-            stop, body, shape = found
-            if shape is not framing:
-                if framing is not None:
-                    self._events.append(PublishRun(number, method, framing, contents, sum(map(len, contents))))
-                framing, contents = shape, []
-                add = contents.append
-            if stop == len(data):  # the last one; where publishers wait for confirms the only one: no slices for a next
-                add(data[position + skip :])
-                position = stop
-                break
-            # A message like this one has this length, and these octets before and behind the values of its properties.
-            length, head_size = stop - position, body - position
-            flags_stop, fields_stop = skip + 21, skip + shape.properties_stop
-            front, back = data[position : position + flags_stop], data[position + fields_stop : body]
-            while True:
-                head = data[position : position + head_size]
-                add(data[position + skip : stop])
-                position = stop
-                # The hot loop: same method, same header, same size of body, so only the body is new. One ``startswith``
-                # compares all three frames' heads in C. An end beyond the chunk is an empty slice, and no frame end.
-                while begins(head, position):
-                    stop = position + length
-                    if data[stop - 1 : stop] != b"\xce":
-                        break
-                    add(data[position + skip : stop])
-                    position = stop
-                # Next best: only the values of properties are new, such as a message-id, none of the sizes.
-                stop = position + length
-                if (
-                    not begins(front, position)
-                    or not begins(back, position + fields_stop)
-                    or data[stop - 1 : stop] != b"\xce"
-                    or not self._filled(shape.flags, data, position + flags_stop, position + fields_stop)
-                ):
+        first = 0  # where those of the last kind begin
+        while position + 7 < end:
+            # The method frame: one that is known is found by its octets. The last one of its size tells how many.
+            opening = known.get(data[position : position + 8 + data[position + 6]])
+            if opening is None:
+                opening = self._openings.open(data, position, number, self.payload_max)
+                if opening is None:
                     break
-        if framing is not None:
-            self._events.append(PublishRun(number, method, framing, contents, sum(map(len, contents))))
+            # The content: mostly like the last one.
+            start = position + opening.size
+            if (
+                shape is not None
+                and start + shape.least <= end
+                and ((found := shape.read(data, start)) == shape.expected or shape.accept(found, self.body_max))
+            ):
+                stop, framing = start + shape.length, shape.framing
+                if stop > end or data[stop - 1] != FRAME_END:
+                    if not contents:
+                        self._begin(data, position, opening, number)
+                    break
+            else:
+                content = self._content(data, start, number)
+                if content is None:
+                    if not contents:
+                        self._begin(data, position, opening, number)
+                    break
+                stop, framing, shape = content
+            kind = opening.kinds.get(shape or id(framing)) or self._openings.kind(opening, framing, shape)
+            if kind is None:
+                break
+            if kind is not last:
+                if last is not None:
+                    if len(contents) - first >= LONG_RUN or kind.flags != last.flags:
+                        self._add_publishes(number, kinds, contents, first)
+                        kinds, contents = [], []
+                    first = len(contents)
+                last = kind
+            kinds.append(kind)
+            contents.append(data[start:stop])
+            if first + 1 < len(contents) and data.startswith(data[position : start + _FLAGS_STOP], stop):
+                # The third one of a kind, in a row and of one length: more may follow.
+                position = self._stretch(data, position, start, kind, contents)
+                kinds += [kind] * (len(contents) - len(kinds))
+            else:
+                position = stop
+        self._shape = shape
+        if last is not None:
+            self._add_publishes(number, kinds, contents, first)
         return position
 
-    def _begin(self, data: bytes, position: int, skip: int, number: int, method: BasicPublish) -> None:
+    @staticmethod
+    def _stretch(data: bytes, position: int, start: int, kind: PublishKind, contents: list[bytes]) -> int:
+        """Read publishes of a kind that are as long as the one at ``position``; return where they end."""
+        skip, stop, shape = start - position, start + len(contents[-1]), kind.shape
+        length = stop - position
+        if shape is not None:
+            # One loop in C reads the octets that are fixed in all of them, another one cuts the contents.
+            whole, cut = shape.strides(skip)
+            like = whole.unpack_from(data, position)
+            rest = memoryview(data)[stop : stop + (len(data) - stop) // length * length]
+            count = 0
+            for found in whole.iter_unpack(rest):
+                if found != like:
+                    break
+                count += 1
+            contents += [content for (content,) in cut.iter_unpack(rest[: count * length])]
+            return stop + count * length
+        # Without a shape only the body may be new: one ``startswith`` compares the heads of all three frames. An end
+        # beyond the chunk is an empty slice, and no frame end.
+        head, begins, add = data[position : start + kind.framing.body_start], data.startswith, contents.append
+        while begins(head, stop) and data[stop + length - 1 : stop + length] == b"\xce":
+            add(data[stop + skip : stop + length])
+            stop += length
+        return stop
+
+    def _add_publishes(self, number: int, kinds: list[PublishKind], contents: list[bytes], first: int) -> None:
+        """Add what was read, of which the last kind begins at ``first``, as one event, or as two with a long run."""
+        kind, shape = kinds[-1], kinds[-1].shape
+        if first:
+            if any(other.method is not kind.method or other.framing is not kind.framing for other in set(kinds)):
+                if len(contents) - first < LONG_RUN:
+                    for _, some in groupby(
+                        zip(kinds, contents, strict=True), key=lambda pair: (id(pair[0].method), id(pair[0].framing))
+                    ):
+                        pairs = list(some)
+                        kind = pairs[0][0]
+                        members = [content for _, content in pairs]
+                        size = sum(map(len, members))
+                        self._events.append(PublishRun(number, kind.method, kind.framing, members, size))
+                    return
+                before = kinds[:first]
+                self._add_publishes(number, before, contents[:first], before.count(before[-1]) < first)
+                contents = contents[first:]
+            else:
+                shape = None
+        self._events.append(PublishRun(number, kind.method, kind.framing, contents, sum(map(len, contents)), shape))
+
+    def _begin(self, data: bytes, position: int, opening: Opening, number: int) -> None:
         """Remember the publish at ``position``, if it lacks nothing but octets of its body frame."""
-        found = self._content(data, position + skip, number, whole=False)
+        found = self._content(data, position + opening.size, number, whole=False)
         if found is not None and found[0] > len(data):
-            self.begun = BegunPublish(number, method, found[2], skip, found[0] - position)
+            self.begun = BegunPublish(number, opening.method, found[1], opening.size, found[0] - position)
 
     def finish(self, begun: BegunPublish, octets: bytearray, rest: memoryview) -> bool:
         """Read a publish that has come in two parts; return whether it was in order. Its content is copied but once."""
@@ -233,11 +280,11 @@ class RunReader:
             found = self._content(data, position + skip, number)
             if found is None:
                 break
-            stop, body, shape = found
+            stop, shape, _ = found
             if shape is not framing:
                 self._deliver_run(number, method, tags, framing, contents)
                 framing, tags, contents = shape, [], []
-            tail = data[position + tag_at + 8 : body]
+            tail = data[position + tag_at + 8 : position + skip + shape.body_start]
             length = stop - position
             while True:
                 tags += read_tag(data, position + tag_at)
@@ -268,8 +315,10 @@ class RunReader:
             return None
         return method if isinstance(method, kind) else None
 
-    def _content(self, data: bytes, start: int, number: int, whole: bool = True) -> tuple[int, int, Framing] | None:
-        """Return where a header frame and its one body frame end, where the body begins, and their shape.
+    def _content(
+        self, data: bytes, start: int, number: int, whole: bool = True
+    ) -> tuple[int, Framing, Shape | None] | None:
+        """Return where a header frame and its one body frame end, their framing, and their shape if that is known.
 
         None if they are not whole, not plain or not in order; the end of the body frame counts only if ``whole``.
         """
@@ -279,25 +328,25 @@ class RunReader:
                 return None
             if not SHORTEST_HEADER <= size <= self.payload_max or body_size > self.body_max:
                 return None
-            body = stop = start + OVERHEAD + size
+            stop = start + OVERHEAD + size
             if body_size:
                 if FRAME_HEADER.unpack_from(data, stop) != (BODY, number, body_size):
                     return None
-                body += 7
-                stop = body + body_size + 1
+                stop += OVERHEAD + body_size
             if data[start + 7 + size] != FRAME_END or (whole and data[stop - 1] != FRAME_END):
                 return None
         except (struct.error, IndexError):
             return None
+        key = number, flags, size
+        if body_size and (shape := self._shapes.find(key, data, start, self.body_max)) is not None:
+            return stop, shape.framing, shape
         properties = data[start + 19 : start + 7 + size]
         if properties != self._properties:
-            if not self._filled(flags, data, start + 21, start + 7 + size):
+            if not self._filled(flags, data, start + _FLAGS_STOP, start + 7 + size):
                 return None
             self._properties = properties
-        filled = body_size > 0
-        framings = self._framings
-        framing = framings.known.get((number, flags, size, filled)) or framings.framed(number, flags, size, filled)
-        return stop, body, framing
+        framing = self._framings.framed(number, flags, size, body_size > 0)
+        return stop, framing, self._shapes.learn(key, framing, data, start) if body_size else None
 
     def _filled(self, flags: int, data: bytes, position: int, stop: int) -> bool:
         """Return whether the property fields that ``flags`` announces take exactly the octets from position to stop."""

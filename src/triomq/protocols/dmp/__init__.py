@@ -2,6 +2,7 @@
 
 from triomq.protocols.dmp.codes import CODE_NAMES, response
 from triomq.protocols.dmp.engine import PROTOCOL_HEADER, DMPEngine
+from triomq.protocols.dmp.envelope import Envelope
 from triomq.protocols.dmp.events import (
     EndOfStream,
     Event,
@@ -12,7 +13,7 @@ from triomq.protocols.dmp.events import (
     RefusalReceived,
     Silent,
 )
-from triomq.protocols.dmp.messages import NULL, Envelope
+from triomq.protocols.dmp.messages import NULL
 from triomq.protocols.dmp.settings import LARGEST_MESSAGE, Settings
 from triomq.protocols.dmp.states import Target
 

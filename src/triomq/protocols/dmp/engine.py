@@ -19,10 +19,11 @@ Rules:
 - A client that reads a feed has nothing to send; what it sends all the same is dropped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from triomq.errors import LocalProtocolError
 from triomq.protocols.dmp.codes import CODE_NAMES, PeerError, response
+from triomq.protocols.dmp.envelope import IMMEDIATE, MANDATORY
 from triomq.protocols.dmp.events import (
     EndOfStream,
     Event,
@@ -33,8 +34,8 @@ from triomq.protocols.dmp.events import (
     RefusalReceived,
     Silent,
 )
-from triomq.protocols.dmp.messages import IMMEDIATE, MANDATORY, NULL, MessageReader
-from triomq.protocols.dmp.outbox import Outbox
+from triomq.protocols.dmp.messages import NULL, MessageReader
+from triomq.protocols.dmp.outbox import ContentForm, Outbox
 from triomq.protocols.dmp.settings import Settings
 from triomq.protocols.dmp.states import CLIENT, SERVER, Role, State, Target
 from triomq.protocols.dmp.timers import Timers
@@ -238,7 +239,10 @@ class DMPEngine:
             fault = error
         if reader.runs:
             runs, reader.runs = reader.runs, []
-            self._events += [MessageRun(envelope, contents, sum(map(len, contents))) for envelope, contents in runs]
+            self._events += [
+                MessageRun(envelope, contents, sum(map(len, contents)), envelopes)
+                for envelope, contents, envelopes in runs
+            ]
         if fault is not None:
             self._fail(fault)
 
@@ -303,25 +307,18 @@ class DMPEngine:
         if self._may_send():
             self.outbox.whole(messages, size)
 
-    def send_framed(
-        self,
-        exchange: str,
-        routing_key: str,
-        properties_start: int,
-        properties_stop: int,
-        body_start: int,
-        body_trailer: int,
-        contents: Sequence[bytes],
-    ) -> None:
-        """Send messages whose properties and bodies stand in contents of another form.
+    def send_framed(self, forms: Iterable[ContentForm], contents: Sequence[bytes]) -> None:
+        """Send messages whose properties and bodies stand in contents of another form; all of them or none.
+
+        Args:
+            forms: the form of each content; further ones are not looked at.
+            contents: what the messages are in.
 
         Raises:
             LocalProtocolError: the connection is not ready, a name is too long or a body too large.
         """
         if self._may_send():
-            self.outbox.framed(
-                exchange, routing_key, properties_start, properties_stop, body_start, body_trailer, contents
-            )
+            self.outbox.framed(forms, contents)
 
     def _may_send(self) -> bool:
         if self.state not in ("writing", "closed"):

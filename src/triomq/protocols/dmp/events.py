@@ -1,10 +1,12 @@
 """What an engine of a direct connection reports: frozen Structs, in the order of the wire."""
 
+from collections.abc import Iterable, Iterator
+from itertools import groupby, repeat
 from typing import TypeAlias
 
 import msgspec
 
-from triomq.protocols.dmp.messages import Envelope
+from triomq.protocols.dmp.envelope import Envelope
 
 
 class LeasePresented(msgspec.Struct, frozen=True, gc=False):
@@ -24,14 +26,36 @@ class Ready(msgspec.Struct, frozen=True, gc=False):
 
 
 class MessageRun(msgspec.Struct, frozen=True):
-    """Consecutive messages of one envelope; the same envelope is the same object, as long as the engine remembers it.
+    """Consecutive messages with the same flags and options; each content is a whole message, to be sent on as it is.
 
-    A content is a whole message from its size on, so that it can be sent on as it is. ``size`` is the octets of all.
+    The same envelope is the same object, as long as the engine remembers it.
+
+    Args:
+        envelope: the first one's.
+        contents: each message from its size on.
+        size: octets of all.
+        envelopes: the envelope of each; None if they have the same one.
     """
 
     envelope: Envelope
     contents: list[bytes]
     size: int
+    envelopes: list[Envelope] | None = None
+
+    def messages(self) -> Iterable[tuple[Envelope, bytes]]:
+        """Go through the messages, each with its envelope."""
+        return zip(self.envelopes or repeat(self.envelope, len(self.contents)), self.contents, strict=True)
+
+    def alike(self) -> Iterator["MessageRun"]:
+        """Cut the run where the envelope changes."""
+        if self.envelopes is None:
+            yield self
+            return
+        start = 0
+        for envelope, neighbours in groupby(self.envelopes):
+            contents = self.contents[start : start + len(list(neighbours))]
+            start += len(contents)
+            yield MessageRun(envelope, contents, sum(map(len, contents)))
 
 
 class RefusalReceived(msgspec.Struct, frozen=True, gc=False):

@@ -4,17 +4,33 @@ A size of four octets, not counting itself; exchange and routing key, short stri
 AMQP content header, without its class, weight and body size; an octet of options; the body behind its length in three
 octets. A size of zero is a null message, which shows no more than that the sender is alive.
 
-Publishers repeat themselves. What stands between size and body is compared with that of the message before as one
-slice, and looked into only if it differs. Size and length of the body are looked at always.
+    size     exchange  key      flags value       options length body
+    0000007e 06 orders 07 eu.47 0080  08 a4711b08 00      000064 ...
+    ======== ==        ==       ====  ==          ==      ======       the frame: all but names, values and body
+
+There are three ways to read, from the cheapest:
+
+- A message that begins like the one before, up to its body: one comparison and one slice, 0.18 µs.
+- Several messages with the same frame, whose names, values and bodies are new but as long as before, such as an id or a
+  key each. Octets of the frame then stand at the same offsets in each of them. So one slice with a step has the first
+  octet of all sizes, the next one the second, and a dozen comparisons check any number of messages: 0.2 µs for each.
+- Any message: its head is walked, 0.8 µs.
+
+Rules:
+
+- The second way takes what has the very frame of a message that was walked, and so would be found in order if it were
+  walked. It never judges: at another frame it stops, and the next message is walked.
+- Messages with the same flags and options are one run, also where each has an envelope of its own: what they ask of a
+  broker is the same, and to begin a run for each would cost more than to read them.
 """
 
 import struct
-
-import msgspec
+from typing import NamedTuple
 
 from triomq.errors import RemoteProtocolError
 from triomq.protocols.dmp.codes import PeerError
-from triomq.protocols.fields import check_table, encode_short_string
+from triomq.protocols.dmp.envelope import Envelope, frame_of
+from triomq.protocols.fields import check_table
 from triomq.protocols.properties import plan_of
 
 NULL = b"\0\0\0\0"
@@ -28,56 +44,23 @@ REMEMBERED = 1024
 # Messages from this size on are worth the trouble of not being copied once more.
 LARGE = 16 * 1024
 
-MANDATORY, IMMEDIATE = 2, 1
+# After so many messages of one length in a row it is worth a look whether more of them have the same frame; and so many
+# are looked at first, since a look in vain costs as much as five messages.
+_STREAK, _FIRST_LOOK = 4, 16
 
-_SIZE = struct.Struct(">I")
+# Octets of a frame, at most: with a large header table it is cheaper to walk.
+_LARGEST_FRAME = 80
 
-
-class Envelope(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What messages of one shape have in common; offsets are from the first octet of the size.
-
-    "Properties" are the flags and what follows them, as ``decode_properties`` reads them.
-    """
-
-    exchange: str
-    routing_key: str
-    properties_start: int
-    properties_stop: int
-    flags: int
-    options: int
-
-    @property
-    def body_start(self) -> int:
-        """Where the body begins."""
-        return self.properties_stop + 4
-
-    @property
-    def mandatory(self) -> bool:
-        """Whether the message is to come back if it reaches no queue."""
-        return bool(self.options & MANDATORY)
-
-    @property
-    def immediate(self) -> bool:
-        """Whether it is to come back if it reaches no consumer at once."""
-        return bool(self.options & IMMEDIATE)
-
-    def properties(self, content: bytes) -> bytes:
-        """Cut the properties out of a message of this shape."""
-        return content[self.properties_start : self.properties_stop]
-
-    def body(self, content: bytes) -> bytes:
-        """Cut the body out of a message of this shape."""
-        return content[self.body_start :]
+# A run of so many messages with one envelope stays one: then another one costs little.
+_LONG = 16
 
 
-def front_of(exchange: str, routing_key: str, properties: bytes, options: int, length: int) -> bytes:
-    """Write what stands before a body of so many octets.
+class Run(NamedTuple):
+    """Consecutive messages with the same flags and options; fields as those of ``MessageRun``."""
 
-    Raises:
-        LocalProtocolError: a name is too long.
-    """
-    head = b"%b%b%b%c" % (encode_short_string(exchange), encode_short_string(routing_key), properties, options)
-    return b"%b%b%b" % (_SIZE.pack(len(head) + 3 + length), head, length.to_bytes(3, "big"))
+    envelope: Envelope
+    contents: list[bytes]
+    envelopes: list[Envelope] | None
 
 
 class MessageReader:
@@ -92,27 +75,31 @@ class MessageReader:
     __slots__ = (
         "_contents",
         "_envelope",
+        "_envelopes",
         "_head",
         "_known",
         "_max_size",
         "_needed",
         "_pending",
+        "_remembered",
         "_table",
         "begun",
         "runs",
     )
 
     def __init__(self, max_size: int) -> None:
-        self.runs: list[tuple[Envelope, list[bytes]]] = []
+        self.runs: list[Run] = []
         self.begun = 0  # how many messages were begun and not whole at the end of a chunk
         self._max_size = max_size
         self._pending = bytearray()
         self._needed = 0
-        self._envelope: Envelope | None = None
-        self._contents: list[bytes] = []
+        self._envelope: Envelope | None = None  # of the last message
+        self._contents: list[bytes] = []  # of the present run
+        self._envelopes: list[Envelope] | None = None  # of its messages but the last ones, if they differ
         self._head = b""  # of the last message: from the exchange's length to the options; found in order
         self._table = b""  # the header table that was found in order last
-        self._known: dict[tuple[bytes, int, int], Envelope] = {}
+        self._known: dict[tuple[int, int], dict[bytes, Envelope]] = {}  # by octets of properties, options; names, flags
+        self._remembered = 0
 
     @property
     def unfinished(self) -> int:
@@ -152,7 +139,7 @@ class MessageReader:
         end, begins, from_bytes = len(data), data.startswith, int.from_bytes
         head, add = self._head, self._contents.append
         front, length = b"", end + 1  # none was seen in this chunk, and no message in it is as long as that
-        length_at = 4 + len(head)
+        length_at, streak = 4 + len(head), 0
         while True:
             # The hot loop: same size and same head, so only the body is new.
             while begins(front, position) and (stop := position + length) <= end:
@@ -174,12 +161,17 @@ class MessageReader:
             if not head or not begins(head, position + 4):
                 head = self._walk(data, position, stop)
                 length_at, add = 4 + len(head), self._contents.append
+                streak = streak + 1 if stop - position == length else 0
             body = position + length_at + 3
             if body > stop or from_bytes(data[body - 3 : body], "big") != stop - body:
                 raise _bad_body(data, body, stop)
             front, length = data[position:body], stop - position
             add(data[position:stop])
             position = stop
+            if streak >= _STREAK:
+                position, streak = self._read_framed_alike(data, position, length), 0
+                # Which message was the last one is open now.
+                head, front, length, add = b"", b"", end + 1, self._contents.append
         if position < end:
             self._pending += memoryview(data)[position:]
             self.begun += 1
@@ -189,8 +181,10 @@ class MessageReader:
             return PeerError(502, f"a message of {size} octets; the shortest has {SHORTEST}")
         return PeerError(530, f"a message of {size} octets; at most {self._max_size} are allowed")
 
+    # One message
+
     def _walk(self, data: bytes, position: int, stop: int) -> bytes:
-        """Find the end of a message's head, check it, and begin a run if its envelope is another one; give the head."""
+        """Find the end of a message's head, check it, and go on with its envelope; return the head."""
         start = position + 4
         try:
             properties = start + 1 + data[start]
@@ -204,13 +198,13 @@ class MessageReader:
             raise PeerError(502, str(error)) from None
         if fields + 4 > stop:
             raise PeerError(502, "a message ends in the middle of its head")
-        names = data[start : properties + 2]
-        envelope = self._known.get((names, fields - properties, options)) or self._remember(
-            names, fields - properties, flags, options
-        )
+        names, size = data[start : properties + 2], fields - properties
+        known = self._known.get((size, options))
+        if known is None:
+            known = self._known[size, options] = {}
+        envelope = known.get(names) or self._remember(known, names, size, options)
         if envelope is not self._envelope:
-            self._end_run()
-            self._envelope = envelope
+            self._go_on_with(envelope)
         self._head = data[start : fields + 1]
         return self._head
 
@@ -227,28 +221,104 @@ class MessageReader:
                 position += len(table)
         return position
 
-    def _remember(self, names: bytes, size: int, flags: int, options: int) -> Envelope:
+    def _remember(self, known: dict[bytes, Envelope], names: bytes, size: int, options: int) -> Envelope:
         """Make the envelope of messages with these names and flags, so many octets of properties, and options."""
-        if len(self._known) >= REMEMBERED:
+        if self._remembered >= REMEMBERED:
             self._known.clear()
+            self._remembered = 0
+        self._remembered += 1
         key_at = 1 + names[0]
-        properties = 4 + len(names) - 2
-        envelope = Envelope(
+        properties = 2 + len(names)
+        envelope = known[names] = Envelope(
             names[1:key_at].decode("utf-8", "surrogateescape"),
             names[key_at + 1 : -2].decode("utf-8", "surrogateescape"),
             properties,
             properties + size,
-            flags,
+            names[-2] << 8 | names[-1],
             options,
         )
-        self._known[names, size, options] = envelope
         return envelope
 
+    # Several messages
+
+    def _read_framed_alike(self, data: bytes, position: int, length: int) -> int:
+        """Read the messages from ``position`` on that have the same frame as the last one; return where others begin.
+
+        Args:
+            data: octets.
+            position: where the last message ends.
+            length: how many octets that has, its size included.
+        """
+        first, envelope = self._contents[-1], self._envelope
+        assert envelope is not None
+        self._head = b""
+        frame: list[int] = []
+        window = _FIRST_LOOK
+        while (count := min(window, (len(data) - position) // length)) >= _FIRST_LOOK:
+            frame = frame or frame_of(first, envelope)
+            if len(frame) > _LARGEST_FRAME:
+                break
+            for offset in frame:
+                octets = data[position + offset : position + count * length : length]
+                octet = first[offset : offset + 1]
+                if octets != octet * count:
+                    count -= len(octets.lstrip(octet))
+            if count:
+                self._take(data, position, position + count * length, envelope)
+                position += count * length
+            if count < window:
+                break
+            window *= 4
+        return position
+
+    def _take(self, data: bytes, position: int, stop: int, envelope: Envelope) -> None:
+        """Add messages whose frames are those of one with this envelope."""
+        length, width = len(self._contents[-1]), envelope.properties_start - 2
+        octets = memoryview(data)[position:stop]
+        contents = [content for (content,) in struct.iter_unpack(f"{length}s", octets)]
+        found = [names for (names,) in struct.iter_unpack(f"4x{width}s{length - 4 - width}x", octets)]
+        size, options = envelope.properties_stop - envelope.properties_start, envelope.options
+        known = self._known.setdefault((size, options), {})
+        self._go_on_with(known.get(found[0]) or self._remember(known, found[0], size, options))
+        if found.count(found[0]) < len(found):
+            envelopes = [known.get(names) or self._remember(known, names, size, options) for names in found]
+            self._envelopes = [*self._envelopes_so_far(), *envelopes]
+            self._envelope = envelopes[-1]
+        self._contents += contents
+
+    # Runs
+
+    def _go_on_with(self, envelope: Envelope) -> None:
+        """Go on with another envelope, in the same run or in the next one."""
+        last, count = self._envelope, len(self._contents)
+        if count and last is not None and envelope is not last:
+            if (
+                envelope.flags != last.flags
+                or envelope.options != last.options
+                or (self._envelopes is None and count >= _LONG)
+            ):
+                self._end_run()
+            else:
+                self._envelopes = self._envelopes_so_far()
+        self._envelope = envelope
+
+    def _envelopes_so_far(self) -> list[Envelope]:
+        """Return the envelope of each message of the present run; those that were not noted have the last one."""
+        envelopes, last = self._envelopes or [], self._envelope
+        if last is not None:
+            envelopes += [last] * (len(self._contents) - len(envelopes))
+        return envelopes
+
     def _end_run(self) -> None:
-        """End the run of the present envelope."""
+        """End the present run."""
         if self._contents:
             assert self._envelope is not None
-            self.runs.append((self._envelope, self._contents))
+            if self._envelopes is None:
+                self.runs.append(Run(self._envelope, self._contents, None))
+            else:
+                envelopes = self._envelopes_so_far()
+                self.runs.append(Run(envelopes[0], self._contents, envelopes))
+                self._envelopes = None
             self._contents = []
 
 

@@ -1,12 +1,20 @@
 """ZeroMQ sockets under Trio, without a thread of ours; loads pyzmq, so that only users of it import this."""
 
 from triomq.transports.zmq.authenticator import Authenticator, Question, ZAPMechanism
+from triomq.transports.zmq.curve import (
+    CurveKeys,
+    key_text,
+    make_curve_keys,
+    read_curve_keys,
+    write_curve_keys,
+)
 from triomq.transports.zmq.router import PeerMessage, Router, Sent
 from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket, close_context, make_context
 
 __all__ = [
     "BATCH",
     "Authenticator",
+    "CurveKeys",
     "Frames",
     "PeerMessage",
     "Question",
@@ -15,5 +23,9 @@ __all__ = [
     "ZAPMechanism",
     "ZMQSocket",
     "close_context",
+    "key_text",
     "make_context",
+    "make_curve_keys",
+    "read_curve_keys",
+    "write_curve_keys",
 ]

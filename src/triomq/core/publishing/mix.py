@@ -1,0 +1,99 @@
+"""A mix: neighbours that a publisher sent at once, of several heads and routes.
+
+    heads and routes   a b a c b a c      (a and b lead to q and r, c leads to q)
+    q, all of them     a b a c b a c      one Publish, with the head of each
+    r, positions       0 1 2   4 5        another one
+
+- Order is sacred in each queue, and means nothing between queues. So each queue gets one ``Publish`` with its messages
+  in their order, instead of one for each change of the key; queues that get the same messages get the same ``Publish``.
+- A ``Publish`` holds messages of the same traits alone. Where these change, and they seldom do, it is cut.
+- All is found by identity, and what routes have to say is asked once for each of them, not for each message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+from typing import TYPE_CHECKING
+
+from triomq.core.publishing.publish import Publish
+from triomq.core.publishing.routed import RoutedHead, RoutedRun
+
+if TYPE_CHECKING:
+    from triomq.actors import Ref
+    from triomq.core.publishing.confirms import Receipt
+
+Portion = tuple[Sequence["Ref"], Sequence[int]]
+"""Queues, and the positions of the messages that each of them gets."""
+
+
+class Mix:
+    """Sorts messages by the queues that they go to; made by the publisher for one call.
+
+    Args:
+        routed: Route and head of each message.
+        contents: Their bytes.
+        size: Total of the bytes.
+    """
+
+    __slots__ = ("_contents", "_routed", "_size", "members")
+
+    def __init__(self, routed: Sequence[RoutedHead], contents: Sequence[bytes], size: int) -> None:
+        self._routed = routed
+        self._contents = contents
+        self._size = size
+        self.members = dict(zip(routed, range(len(routed)), strict=True))
+        """Each route and head once, with the position of a message that has it."""
+
+    def runs(self) -> Iterator[RoutedRun]:
+        """Cut it where route or head changes."""
+        start = 0
+        for one, group in groupby(self._routed):
+            stop = start + len(list(group))
+            contents = self._contents[start:stop]
+            yield RoutedRun(one.route, one.head, contents, sum(map(len, contents)))
+            start = stop
+
+    def portions(self) -> list[Portion]:
+        """Return which queues get which messages; those that no queue gets are a portion too."""
+        queues = self._routed[0].route.queues
+        if all(one.route.queues == queues for one in self.members):
+            return [(queues, range(len(self._routed)))]
+        places: dict[RoutedHead, list[int]] = {one: [] for one in self.members}
+        for position, one in enumerate(self._routed):
+            places[one].append(position)
+        found: dict[Ref | None, list[RoutedHead]] = {}
+        for one in places:
+            for queue in one.route.queues or (None,):
+                found.setdefault(queue, []).append(one)
+        together: dict[tuple[RoutedHead, ...], list[Ref]] = {}
+        for queue, those in found.items():
+            some = together.setdefault(tuple(those), [])
+            if queue is not None:
+                some.append(queue)
+        return [
+            (some, places[those[0]] if len(those) == 1 else sorted(chain.from_iterable([places[one] for one in those])))
+            for those, some in together.items()
+        ]
+
+    def publishes(self, positions: Sequence[int], receipt: Receipt | None) -> Iterator[Publish]:
+        """Return what to tell queues of the messages at some positions."""
+        routed = self._routed
+        traits = routed[positions[0]].head.traits
+        if all(one.head.traits is traits for one in self.members):
+            yield self._publish(positions, receipt)
+            return
+        for _, group in groupby(positions, key=lambda position: id(routed[position].head.traits)):
+            yield self._publish(list(group), receipt)
+
+    def _publish(self, positions: Sequence[int], receipt: Receipt | None) -> Publish:
+        if len(positions) == len(self._routed):
+            contents, size, places = self._contents, self._size, None
+            heads = [one.head for one in self._routed]
+        else:
+            contents = [self._contents[position] for position in positions]
+            size, places = sum(map(len, contents)), positions
+            heads = [self._routed[position].head for position in positions]
+        head = heads[0]
+        is_one = all(other is head for other in heads)
+        return Publish(head, contents, size, receipt, places, 0.0, None if is_one else heads)

@@ -1,0 +1,263 @@
+"""Messages of frames as commands: what each has to have, and what is made of it.
+
+All ways in which programs have written a command are read, whatever the dialect. Frames behind those that are known
+are not looked at, except for the extension frame of a peer that has announced it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias, cast
+
+from triomq.protocols.emqp.calls import read_timing
+from triomq.protocols.emqp.codes import PeerError
+from triomq.protocols.emqp.events import (
+    Acknowledged,
+    AdminAsked,
+    AdminCommand,
+    DisconnectAsked,
+    Event,
+    Informed,
+    PeerLeaving,
+    RefusalReceived,
+    Replied,
+    Requested,
+    ScheduleRemoved,
+    ScheduleSet,
+    SlotsOffered,
+    Subscribed,
+    TopicPublished,
+    Unsubscribed,
+)
+from triomq.protocols.emqp.extension import NO_EXTENSION, Extension, decode_extension
+from triomq.protocols.emqp.frames import VERSION, is_text
+from triomq.protocols.emqp.headers import parse_headers
+from triomq.protocols.emqp.queues import check_name, parse_queues
+from triomq.protocols.emqp.states import Role
+
+MOST_FRAMES: Final = 32
+"""Frames of a message: three times as many as any command has."""
+
+LONGEST_ID: Final = 255
+"""Bytes of a message's id, as AMQP's message-id has."""
+
+LONGEST_CRON: Final = 1024
+"""Bytes of a cron text: five lists of all their numbers are shorter."""
+
+LONGEST_INTERVAL: Final = 1 << 31
+"""Seconds between two jobs of a schedule: sixty-eight years."""
+
+MOST_SLOTS: Final = 1_000_000
+"""Jobs that one READY can ask for: no worker has so many, and the sum of many READYs stays a small number."""
+
+
+class Reading(NamedTuple):
+    """What a reader has to know of the conversation."""
+
+    is_extended: bool
+    max_message_size: int
+
+
+Read: TypeAlias = Callable[[Sequence[bytes], Reading], Event | None]
+
+
+class Row(NamedTuple):
+    """One command: the event of the state table, how many frames it has at least, and what reads it."""
+
+    received: str
+    least: int
+    read: Read
+
+
+def find_row(frames: Sequence[bytes]) -> Row:
+    """Return the row of a message's command.
+
+    Raises:
+        PeerError: it is none, or too short.
+    """
+    count = len(frames)
+    if count < 4 or frames[0] or frames[1] != VERSION:
+        raise PeerError(f"a message begins with an empty frame and {VERSION.decode()}, a command and an id")
+    row = COMMANDS.get(frames[2])
+    if row is None:
+        raise PeerError(f"command {shown(frames[2])} is unknown")
+    if not row.least <= count <= MOST_FRAMES:
+        raise PeerError(f"{shown(frames[2])} has {count} frames; it takes {row.least} to {MOST_FRAMES}")
+    _id(frames[3])
+    return row
+
+
+def shown(frame: bytes) -> str:
+    """Return so much of a frame as fits into a log."""
+    return frame[:40].decode("utf-8", "backslashreplace")
+
+
+def _extension(frames: Sequence[bytes], position: int, reading: Reading) -> Extension:
+    """Return what the extension frame says, if the peer has announced that it sends one."""
+    return decode_extension(frames[position]) if reading.is_extended and len(frames) > position else NO_EXTENSION
+
+
+def _announcement(frames: Sequence[bytes], position: int) -> Extension:
+    """Return what the first extension frame says; another program's frame there is none of ours."""
+    try:
+        return decode_extension(frames[position]) if len(frames) > position else NO_EXTENSION
+    except PeerError:
+        return NO_EXTENSION
+
+
+def _message(frame: bytes, reading: Reading) -> bytes:
+    """Return a message; those of released programs are text, and what is not would end them."""
+    if len(frame) > reading.max_message_size:
+        raise PeerError(f"a message of {len(frame)} bytes; at most {reading.max_message_size} are allowed")
+    if not reading.is_extended and not is_text(frame):
+        raise PeerError("the message is not UTF-8, which peers without extensions have to send")
+    return frame
+
+
+def is_id(frame: bytes) -> bool:
+    """Return whether a frame can be the id of a message."""
+    return len(frame) <= LONGEST_ID and is_text(frame)
+
+
+def _id(frame: bytes) -> bytes:
+    if not is_id(frame):
+        raise PeerError(f"id {shown(frame)}; it has at most {LONGEST_ID} bytes, of UTF-8")
+    return frame
+
+
+def _read_inform(frames: Sequence[bytes], reading: Reading) -> Informed:
+    role = frames[5]
+    if role not in (b"client", b"worker", b"scheduler"):
+        raise PeerError(f"{shown(role)} is no role; there are client, worker and scheduler")
+    queues = parse_queues(frames[4]) if role == b"worker" else ()
+    return Informed(frames[3], cast(Role, role.decode()), queues, _announcement(frames, 6))
+
+
+def _read_ack(frames: Sequence[bytes], reading: Reading) -> Acknowledged:
+    return Acknowledged(_id(frames[4]), _announcement(frames, 5))
+
+
+def _read_ready(frames: Sequence[bytes], reading: Reading) -> SlotsOffered:
+    """Read READY; only our own workers count."""
+    if not reading.is_extended or len(frames) < 5:
+        return SlotsOffered(1)
+    digits = frames[4]
+    if not digits.isdigit() or len(digits) > 7 or not 0 < int(digits) <= MOST_SLOTS:
+        raise PeerError(f"READY for {shown(digits)} jobs; it takes 1 to {MOST_SLOTS}")
+    return SlotsOffered(int(digits))
+
+
+def _read_request(frames: Sequence[bytes], reading: Reading) -> Requested:
+    return Requested(
+        frames[3],
+        check_name(frames[4]),
+        parse_headers(frames[5]),
+        _message(frames[6], reading),
+        _extension(frames, 7, reading),
+    )
+
+
+def _read_reply(frames: Sequence[bytes], reading: Reading) -> Replied:
+    """Read REPLY: of released workers with the request's id, of others under that id."""
+    request = _id(frames[5]) if len(frames) > 5 else frames[3]
+    return Replied(request, _message(frames[4], reading), _extension(frames, 6, reading))
+
+
+def _read_publish(frames: Sequence[bytes], reading: Reading) -> TopicPublished:
+    """Read PUBLISH: of clients with headers, of publishers and released ones without."""
+    topic = check_name(frames[4], "topic")
+    if len(frames) == 6:
+        return TopicPublished(frames[3], topic, parse_headers(b""), _message(frames[5], reading), NO_EXTENSION)
+    message, extension = _message(frames[6], reading), _extension(frames, 7, reading)
+    return TopicPublished(frames[3], topic, parse_headers(frames[5]), message, extension)
+
+
+def _read_schedule(frames: Sequence[bytes], reading: Reading) -> ScheduleSet:
+    """Read SCHEDULE: as released ones write it with its times in frames, as the specification has it without."""
+    queue, headers = check_name(frames[4]), parse_headers(frames[5])
+    if len(frames) == 7:
+        message = _message(frames[6], reading)
+        interval, cron = read_timing(message)
+        interval = interval or headers.interval
+    elif len(frames) == 8:
+        raise PeerError("SCHEDULE has 8 frames; it takes 7, or 9 with its interval and its cron text")
+    else:
+        message, cron = _message(frames[7], reading), _cron(frames[8])
+        interval = _interval(frames[6])
+    if 0 < interval < LONGEST_INTERVAL:
+        cron = ""
+    elif interval > 0 or not cron:
+        raise PeerError(f"SCHEDULE has neither an interval from 0 to {LONGEST_INTERVAL} s nor a cron text")
+    return ScheduleSet(frames[3], queue, headers, max(0.0, interval), message, cron, _extension(frames, 9, reading))
+
+
+def _cron(frame: bytes) -> str:
+    if len(frame) > LONGEST_CRON or not is_text(frame):
+        raise PeerError(f"a cron text has at most {LONGEST_CRON} bytes, of UTF-8")
+    return frame.decode().strip()
+
+
+def _interval(frame: bytes) -> float:
+    try:
+        seconds = float(frame) if len(frame) <= 20 else -2.0
+    except ValueError:
+        seconds = -2.0
+    if seconds != -1 and not 0 < seconds < LONGEST_INTERVAL:
+        raise PeerError(f"interval {shown(frame)}; it takes seconds, or -1 where a cron text follows")
+    return seconds
+
+
+def _read_unschedule(frames: Sequence[bytes], reading: Reading) -> ScheduleRemoved:
+    message = _message(frames[6 if len(frames) == 7 else 7], reading)
+    return ScheduleRemoved(frames[3], check_name(frames[4]), parse_headers(frames[5]), message)
+
+
+def _read_subscribe(frames: Sequence[bytes], reading: Reading) -> Subscribed:
+    return Subscribed(frames[3], check_name(frames[4], "topic"))
+
+
+def _read_unsubscribe(frames: Sequence[bytes], reading: Reading) -> Unsubscribed:
+    return Unsubscribed(frames[3], check_name(frames[4], "topic"))
+
+
+def _read_error(frames: Sequence[bytes], reading: Reading) -> RefusalReceived:
+    code, text = frames[5][:40], frames[6][:1000]
+    return RefusalReceived(_id(frames[4]), code.decode("utf-8", "replace"), text.decode("utf-8", "replace"))
+
+
+def _read_admin(frames: Sequence[bytes], reading: Reading) -> AdminAsked:
+    return AdminAsked(frames[3], cast(AdminCommand, frames[2].decode()))
+
+
+def _read_disconnect(frames: Sequence[bytes], reading: Reading) -> DisconnectAsked:
+    return DisconnectAsked(frames[3])
+
+
+def _read_goodbye(frames: Sequence[bytes], reading: Reading) -> PeerLeaving:
+    return PeerLeaving()
+
+
+def _read_heartbeat(frames: Sequence[bytes], reading: Reading) -> None:
+    """Pass over the time: one program in Go writes it as a letter."""
+
+
+COMMANDS: Final[Mapping[bytes, Row]] = {
+    b"INFORM": Row("received INFORM", 6, _read_inform),
+    b"ACK": Row("received ACK", 5, _read_ack),
+    b"READY": Row("received READY", 4, _read_ready),
+    b"REQUEST": Row("received REQUEST", 7, _read_request),
+    b"REPLY": Row("received REPLY", 5, _read_reply),
+    b"PUBLISH": Row("received PUBLISH", 6, _read_publish),
+    b"SCHEDULE": Row("received SCHEDULE", 7, _read_schedule),
+    b"UNSCHEDULE": Row("received UNSCHEDULE", 7, _read_unschedule),
+    b"HEARTBEAT": Row("received HEARTBEAT", 4, _read_heartbeat),
+    b"SUBSCRIBE": Row("received SUBSCRIBE", 5, _read_subscribe),
+    b"UNSUBSCRIBE": Row("received UNSUBSCRIBE", 5, _read_unsubscribe),
+    b"ERROR": Row("received ERROR", 7, _read_error),
+    b"STATUS": Row("received STATUS", 4, _read_admin),
+    b"ROUTER_SHOW_WORKERS": Row("received ROUTER_SHOW_WORKERS", 4, _read_admin),
+    b"ROUTER_SHOW_SCHEDULERS": Row("received ROUTER_SHOW_SCHEDULERS", 4, _read_admin),
+    b"HELLO": Row("received HELLO", 4, _read_admin),
+    b"DISCONNECT": Row("received DISCONNECT", 4, _read_disconnect),
+    b"KBAI": Row("received KBAI", 4, _read_goodbye),
+    b"KBYE": Row("received KBAI", 4, _read_goodbye),
+}
+"""What is understood; KBYE is what released programs call KBAI."""

@@ -1,0 +1,129 @@
+"""The states of one conversation, as tables: ``{state: {event: next state}}``, one for each side of it.
+
+Whether a command is in order is decided by this file alone. An event is "received" or "sent" and the command, with the
+role behind INFORM. What is not in the table is not allowed: received, it is dropped and reported; sent, it is our own
+mistake. What is stale is dropped without a word. The documentation draws these tables.
+
+Nothing but silence and goodbyes ends a conversation: a ROUTER has no connections, and a peer that says nonsense is
+heard again with its next message.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias, get_args
+
+State: TypeAlias = Literal[
+    "guest",  # a broker's: the peer has not said INFORM, and need not: released clients and `emq-cli` never do
+    "client",  # a broker's: a client that has said INFORM, hears HEARTBEATs and can subscribe
+    "worker",
+    "scheduler",
+    "informing",  # a peer's: INFORM was sent and is not acknowledged
+    "open",  # a peer's: the conversation goes on
+    "leaving",  # this side has said KBAI; replies to jobs that are under way still go both ways
+    "left",  # the other side has said it
+    "closed",
+]
+StateTable: TypeAlias = Mapping[State, Mapping[str, State]]
+
+Role: TypeAlias = Literal["client", "worker", "scheduler"]
+
+_ASKS: Final = "REQUEST PUBLISH SCHEDULE UNSCHEDULE DISCONNECT STATUS ROUTER_SHOW_WORKERS ROUTER_SHOW_SCHEDULERS HELLO"
+"""What any peer may ask a broker, and be answered."""
+
+_ANSWERS: Final = "ACK REPLY ERROR"
+
+
+def _stay(state: State, *, received: str = "", sent: str = "") -> dict[str, State]:
+    """Return commands that lead from a state to itself."""
+    events = [f"received {name}" for name in received.split()] + [f"sent {name}" for name in sent.split()]
+    return dict.fromkeys(events, state)
+
+
+# The broker's side of the conversation with one peer
+
+_INFORMS: Final[dict[str, State]] = {f"received INFORM {role}": role for role in get_args(Role)}
+_LEFT: Final[dict[str, State]] = {"received KBAI": "left", "lost": "closed"}
+
+BROKER: Final[StateTable] = {
+    "guest": {
+        **_stay("guest", received=_ASKS, sent=_ANSWERS),
+        **_INFORMS,
+        "sent KBAI": "leaving",
+        "lost": "closed",
+    },
+    "client": {
+        **_stay("client", received=f"{_ASKS} SUBSCRIBE UNSUBSCRIBE HEARTBEAT"),
+        **_stay("client", sent=f"{_ANSWERS} PUBLISH HEARTBEAT DISCONNECT"),
+        **_INFORMS,
+        "sent KBAI": "leaving",
+        **_LEFT,
+    },
+    "worker": {
+        **_stay("worker", received=f"{_ASKS} READY REPLY HEARTBEAT"),
+        **_stay("worker", sent=f"{_ANSWERS} REQUEST HEARTBEAT DISCONNECT"),
+        **_INFORMS,
+        "sent KBAI": "leaving",
+        **_LEFT,
+    },
+    "scheduler": {
+        **_stay("scheduler", received=f"{_ASKS} HEARTBEAT"),
+        **_stay("scheduler", sent=f"{_ANSWERS} SCHEDULE UNSCHEDULE HEARTBEAT DISCONNECT"),
+        **_INFORMS,
+        "sent KBAI": "leaving",
+        **_LEFT,
+    },
+    # "MUST allow any pending messages or jobs to complete"
+    "leaving": {**_stay("leaving", received="REPLY HEARTBEAT", sent=_ANSWERS), **_LEFT},
+    # "MUST stop sending any messages to the disconnecting component"
+    "left": {**_stay("left", received="REPLY HEARTBEAT KBAI"), **_INFORMS, "lost": "closed"},
+    "closed": {},
+}
+
+# The side of a peer, of each role
+
+
+def _peer(*, received: str = "", sent: str = "", late: str = "") -> StateTable:
+    """Return the table of a role that hears and says this, beside what all do, and the last of it at any time."""
+    answers = "ACK-of-a-command REPLY ERROR HEARTBEAT"
+    goodbyes: dict[str, State] = {"sent KBAI": "leaving", **_LEFT}
+    return {
+        # After "unknown" there may be answers to what was asked before, and replies to be given.
+        "informing": {
+            **_stay("informing", received=f"{answers} DISCONNECT", sent=f"INFORM {late}"),
+            "received ACK-of-INFORM": "open",
+            "unanswered": "open",
+            **goodbyes,
+        },
+        "open": {
+            **_stay("open", received=f"{answers} DISCONNECT {received}", sent=f"{_ASKS} HEARTBEAT {sent} {late}"),
+            "received ACK-of-INFORM": "open",  # of one that was repeated
+            "unknown": "informing",
+            **goodbyes,
+        },
+        # A REQUEST may have been on its way when KBAI was said.
+        "leaving": {**_stay("leaving", received=f"{answers} {received}", sent=late), **_LEFT},
+        "left": {**_stay("left", received=f"{answers} KBAI", sent=late), "lost": "closed"},
+        "closed": {},
+    }
+
+
+PEERS: Final[Mapping[Role, StateTable]] = {
+    "client": _peer(received="PUBLISH", sent="SUBSCRIBE UNSUBSCRIBE"),
+    "worker": _peer(received="REQUEST", sent="READY", late="REPLY"),
+    "scheduler": _peer(received="SCHEDULE UNSCHEDULE"),
+}
+
+Stale: TypeAlias = Mapping[State, frozenset[str]]
+
+BROKER_STALE: Final[Stale] = {
+    # ZeroMQ sends again what a peer had said before the broker was restarted, or had given it up.
+    "guest": frozenset(("received HEARTBEAT", "received READY", "received KBAI")),
+    "leaving": frozenset(("received READY",)),
+    "left": frozenset(("received READY",)),
+}
+"""What a broker drops without a word."""
+
+PEER_STALE: Final[Stale] = {
+    "leaving": frozenset(("received ACK-of-INFORM", "received DISCONNECT")),
+    "left": frozenset(("received ACK-of-INFORM", "received DISCONNECT", "received PUBLISH")),
+}
+"""What a peer drops without a word: what the broker had said before it heard of the goodbye."""
