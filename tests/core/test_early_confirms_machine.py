@@ -63,7 +63,7 @@ NAMES = [name for name in QUEUES if not name.startswith("letters")]
 SOME_NAMES = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True)
 ALL_NAMES = st.sampled_from(list(QUEUES))
 COUNTS = st.sampled_from([1, 1, 2, 4])
-ACCEPT_MOSTLY = st.sampled_from([*[Outcome.ACCEPT] * 4, Outcome.REJECT, Outcome.REQUEUE, Outcome.RETURN])
+ACCEPT_MOSTLY = st.sampled_from([Outcome.ACCEPT, Outcome.ACCEPT, Outcome.REJECT, Outcome.REQUEUE, Outcome.RETURN])
 
 
 class Out:
@@ -184,15 +184,15 @@ class EarlyConfirmsMachine(RuleBasedStateMachine):
 
         self.turn(publish)
 
-    @rule(name=st.sampled_from(NAMES))
     def publish_transient(self, name: str) -> None:
         self.turn(lambda: self.queue(name).ref.tell_nowait(Publish(TRANSIENT, [b"transient"], 9)))
 
     # Consuming
 
-    @precondition(lambda self: len(self.feeds) < 10)
-    @rule(name=ALL_NAMES, limit=st.sampled_from([0, 1, 3]), automatic=st.booleans())
-    def consume_more(self, name: str, limit: int, automatic: bool) -> None:
+    @rule(data=st.data(), name=ALL_NAMES, limit=st.sampled_from([0, 1, 3]), automatic=st.booleans())
+    def consume_otherwise(self, data: st.DataObject, name: str, limit: int, automatic: bool) -> None:
+        if len(self.feeds) > 5:
+            self.close(data.draw(st.sampled_from(list(self.feeds))))
         self.consume(name, limit, automatic=automatic)
 
     def consume(self, name: str, limit: int, *, automatic: bool) -> None:
@@ -207,10 +207,7 @@ class EarlyConfirmsMachine(RuleBasedStateMachine):
 
         self.turn(consume)
 
-    @precondition(lambda self: self.feeds)
-    @rule(data=st.data())
-    def close(self, data: st.DataObject) -> None:
-        feed = data.draw(st.sampled_from(list(self.feeds)))
+    def close(self, feed: Feed) -> None:
         self.automatic.discard(self.feeds.pop(feed))
         self.turn(lambda: feed.queue.tell_nowait(CloseFeed(feed)))
 
@@ -241,7 +238,6 @@ class EarlyConfirmsMachine(RuleBasedStateMachine):
 
         self.turn(settle)
 
-    @precondition(lambda self: self.out)
     @rule(outcome=ACCEPT_MOSTLY)
     def settle_all(self, outcome: Outcome) -> None:
         out, self.out = self.out, []
@@ -252,10 +248,25 @@ class EarlyConfirmsMachine(RuleBasedStateMachine):
 
         self.turn(settle)
 
+    @rule(names=SOME_NAMES, count=COUNTS, outcome=ACCEPT_MOSTLY)
+    def publish_and_settle(self, names: list[str], count: int, outcome: Outcome) -> None:
+        """Do what fits into one batch most often."""
+        self.publish(names, count)
+        self.settle_all(outcome)
+
+    @rule(names=SOME_NAMES, count=COUNTS)
+    def publish_and_move(self, names: list[str], count: int) -> None:
+        self.publish(names, count)
+        chosen, self.out = self.out, []
+        self.move(chosen, count)
+
     @precondition(lambda self: self.out)
     @rule(data=st.data(), count=COUNTS)
-    def move_in_a_transaction(self, data: st.DataObject, count: int) -> None:
-        chosen = self.draw_out(data)
+    def move_some(self, data: st.DataObject, count: int) -> None:
+        self.move(self.draw_out(data), count)
+
+    def move(self, chosen: Sequence[Out], count: int) -> None:
+        """Accept some in a transaction that publishes others."""
         bodies, copies = self.make(["other"], count)
         transaction = Transaction(self.stepped.harness.directory)
         transaction.publish([self.queue("other").ref], Publish(PERSISTENT, bodies, sum(map(len, bodies))))
@@ -269,14 +280,21 @@ class EarlyConfirmsMachine(RuleBasedStateMachine):
 
         self.turn(commit)
 
-    @rule(name=ALL_NAMES)
+    @rule(name=ALL_NAMES, what=st.sampled_from(["publish a transient message", "purge", "crash"]))
+    def disturb(self, name: str, what: str) -> None:
+        if what == "crash":
+            self.crash_queue(name)
+        elif what == "purge":
+            self.purge(name)
+        else:
+            self.publish_transient(name)
+
     def purge(self, name: str) -> None:
         ready = {(name, entry.message.body) for entry in self.queue(name).backlog.entries()}
         if not getattr(self.queue(name).backlog, "paged", 0):
             self.dropped |= ready
             self.turn(lambda: self.queue(name).ref.ask_nowait(Purge()))
 
-    @rule(name=ALL_NAMES)
     def crash_queue(self, name: str) -> None:
         self.stepped.turn(lambda: self.stepped.harness.crash_nowait(self.queue(name)))
         self.out = [out for out in self.out if out.name != name]
@@ -305,7 +323,20 @@ class EarlyConfirmsMachine(RuleBasedStateMachine):
         assert not self.awaited, "a confirm is waited for that will never come"
         assert self.persistence.sync_point <= self.disk.journal.committed, "a reply is held that will never be released"
 
-    @rule(writes=st.sampled_from([0, 0, 1, 2]))
+    @rule(name=st.sampled_from(NAMES), count=COUNTS, outcome=st.sampled_from([*Outcome, None]), crashes=st.booleans())
+    def do_all_in_one_batch(self, name: str, count: int, outcome: Outcome | None, crashes: bool) -> None:
+        """Publish, and let consumers do something with it, before anything is sent; None is a move."""
+        self.settle_down()
+        if outcome is None:
+            self.publish_and_move([name], count)
+        else:
+            self.publish_and_settle([name], count, outcome)
+        if crashes:
+            self.crash(0)
+        else:
+            self.settle_down()
+
+    @rule(writes=st.integers(0, 2))
     def crash(self, writes: int) -> None:
         """Lose all that is not on disk, and look for what was confirmed."""
         self.disk.write(writes)
@@ -348,4 +379,4 @@ class EarlyConfirmsMachine(RuleBasedStateMachine):
 
 
 TestEarlyConfirmsMachine = EarlyConfirmsMachine.TestCase
-TestEarlyConfirmsMachine.settings = settings(stateful_step_count=30, max_examples=max(200, settings().max_examples))
+TestEarlyConfirmsMachine.settings = settings(stateful_step_count=30, max_examples=max(400, settings().max_examples))

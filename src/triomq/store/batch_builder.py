@@ -9,10 +9,16 @@
         ▼
     MessagesAppended(first=4, count=2), MessagesDelivered(5) what is written: 1 to 3 never were on disk
 
+    owe 1-5 to a publisher; consumed 1-3: told at once       4 and 5 wait for the batch
+
 - A segment costs a row and a body on disk, so messages of a queue share one until its contents reach ``_SEGMENT``.
 - What is settled before the batch is sent is left out, whole runs at a time: a queue whose consumers keep up writes
   little. A run that is settled in part is written whole, with the settled ids named in the segment.
-- Marks (``delivered``) are written once per batch and level, with their highest value.
+- While a disk is slow much may be settled before the batch is sent: it is dropped now and then (``_thin``), so that
+  memory and ``size`` count only what is left.
+- Marks (``delivered``) are written once per batch and level, with their highest value; and not at all if every id that
+  one would newly mark is settled in the same batch. Ids that this batch does not settle may be of messages on disk, or
+  of transient ones: then it is written.
 - Everything is counted and merged by run or range, never by message.
 - Order matters between operations of one queue and is preserved: a segment stands where its first message was appended.
   Settling and marks come last, since they only concern messages that were appended before them.

@@ -1,8 +1,14 @@
 """Confirms: telling a publisher what has been placed, though queues and the disk may take their time.
 
     Publisher.publish ─▶ Confirms.expect ─▶ Receipt(missing = messages x queues)
-    each queue ────────▶ Receipt.placed or .refused, and .number: the batch of the store that has the messages
+    each queue ────────▶ Receipt.placed or .refused, and .wait_for: the batch of the store that has the messages
+    journal ───────────▶ Receipt.consumed: consumers have them, and the batch is still open
     endpoint ──────────▶ Confirms.take: what may be confirmed now
+
+                               ┌── accepted, the batch is open ──▶ never written ──┐
+    copy in each durable queue ┤                                                   ├─▶ safe
+                               └── the batch is sent ──▶ on disk ──────────────────┘
+    all copies placed, all copies safe ──▶ confirmed
 
 Rules:
 
@@ -10,11 +16,18 @@ Rules:
   the publisher's turn ends; while a queue is being restarted it is not.
 - A receipt is complete when nothing is missing, and may be confirmed when its batch is on disk as well. A transient
   message has no batch (number 0), so it is confirmed as soon as it is placed.
+- A copy that a consumer has accepted, or that was sent to one that need not, is as safe as one on disk: nobody will ask
+  for it again. If that happens before the batch is sent, it is taken off ``unsafe``; with the last one the number is 0.
+  Each queue's copy counts, so it is a count of copies: one accepted copy says nothing of another queue's.
+- Only accepting counts. What is rejected, expires, has to give way or came back too often may become a dead letter, and
+  the publisher waits for the batch that has the letter. What a transaction accepts is undone with it by a crash, so it
+  counts when the transaction is on disk. What comes back to its queue is as unsafe as before.
 - Receipts are confirmed from the front as one "up to here", as far as they go. Behind one that is not placed they are
   confirmed singly, so that one queue that is being restarted holds up no other. Behind one that waits for the disk they
-  wait as well: batches are on disk in order, so they come with it or after it. While the disk fails, what does not
-  wait for it is confirmed singly.
-- One callback at most waits for the disk: the front's number is the lowest.
+  wait as well, those too that are safe by now: it takes some milliseconds, and one "up to here" for all of them costs
+  less than one confirm for each. While the disk fails, what does not wait for it is confirmed singly.
+- One callback at most waits for the disk: the front's number is the lowest. If it is called for a number that nobody
+  waits for any more, a look at the front sets the next one.
 - A message that a queue refused is refused (nack), singly, and never confirmed.
 
 A receipt for each run, not for each message, and plain counting instead of sets of queues: a run of a thousand messages
