@@ -268,6 +268,27 @@ async def test_direct_sink_is_held_back_for_a_queue_that_others_consume(
     assert len(await take(broker, 19)) == 19
 
 
+async def test_client_that_two_queues_hold_back_waits_for_both(
+    broker: Broker, client: Client, endpoint: AMQPEndpoint
+) -> None:
+    for name in ("a", "b"):
+        await client.declare(name)
+        await client.call(1, QueueBind(name, "amq.fanout"))
+    async with broker.queue("a").open_feed(prefetch=1) as a, broker.queue("b").open_feed(prefetch=1) as b:
+        await client.send(1, "amq.fanout", "", *[LARGE] * 10)
+        with await anext(a), await anext(b):
+            await trio.testing.wait_all_tasks_blocked()
+        await client.send(1, "amq.fanout", "", LARGE)
+        for feed in (a, b):
+            await trio.testing.wait_all_tasks_blocked()
+            assert held_back(endpoint)
+            for _ in range(6):
+                with await anext(feed):
+                    pass
+        await trio.testing.wait_all_tasks_blocked()
+        assert not held_back(endpoint)
+
+
 async def test_alarm_holds_on_to_a_publisher_that_credit_lets_go(
     broker: Broker, client: Client, endpoint: AMQPEndpoint
 ) -> None:

@@ -148,6 +148,9 @@ class Endpoint(EngineDriver):
                 engine.send_method(event.channel, ChannelOpenOk())
             case ChannelClosed(by_peer=True):
                 engine.send_method(event.channel, ChannelCloseOk())
+            case PublishMix():
+                for run in event.runs():
+                    self._answer(run)
             case PublishRun():
                 tags = len(event.contents)
                 tag = next(self._tags) * 100
@@ -200,10 +203,7 @@ def flatten(events: Iterable[Event]) -> list[object]:
             case PublishRun():
                 flat += [(event.channel, event.method, event.framing, octets) for octets in event.contents]
             case PublishMix():
-                flat += [
-                    (event.channel, kind.method, kind.framing, octets)
-                    for kind, octets in zip(event.kinds, event.contents, strict=True)
-                ]
+                flat += flatten(event.runs())
             case DeliverRun():
                 for tag, octets in zip(event.tags, event.contents, strict=True):
                     what = event.method

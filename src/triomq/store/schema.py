@@ -57,7 +57,11 @@ _IDENTITY = """
     ALTER TABLE body ADD COLUMN of_count INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: Mapping[int, str] = {0: _FIRST, 1: _IDENTITY}
+_HEADS = """
+    -- a run in a body may have the heads of its messages, which an older program would set aside as damaged
+"""
+
+MIGRATIONS: Mapping[int, str] = {0: _FIRST, 1: _IDENTITY, 2: _HEADS}
 """For each version the statements that lead to the next one."""
 
 VERSION = max(MIGRATIONS) + 1

@@ -10,7 +10,7 @@ from memory_store import MemoryStore
 from triomq.core import Persistence
 from triomq.core.backlog.tail import PagedRun, PagedTail, _unsettled
 from triomq.errors import StoreCorrupt, StoreError
-from triomq.store import BodyRun, QueueDeclared, Reading
+from triomq.store import QueueDeclared, Reading
 
 from ..durable import PERSISTENT, TRANSIENT
 from ..simulated_disk import SimulatedDisk
@@ -36,7 +36,7 @@ class Place:
         self.journal.append(1, self.next_id, encoded, contents, size)
         self.tail.put(
             PagedRun(PERSISTENT, contents, self.next_id, size, INF, 0),
-            [BodyRun(0, encoded, contents)],
+            encoded,
             size,
             self.journal.open_batch,
         )
@@ -46,7 +46,7 @@ class Place:
         """Put messages away that are not to be kept."""
         encoded, size = self.persistence.heads.encode(TRANSIENT, 0, INF, 0), sum(map(len, contents))
         run = PagedRun(TRANSIENT, contents, self.next_id, size, INF, 0)
-        self.tail.put(run, [BodyRun(0, encoded, contents)], size, 0)
+        self.tail.put(run, encoded, size, 0)
         self.next_id += len(contents)
 
     def get(self) -> list[bytes]:

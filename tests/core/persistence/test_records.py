@@ -170,6 +170,34 @@ def test_deadline_is_as_far_away_by_another_clock(head: Head, now: float, other:
     assert deadline - other == pytest.approx(left, abs=1)
 
 
+@given(st.lists(HEADS, min_size=1, max_size=4, unique=True), st.data(), st.integers(0, 255), st.booleans())
+def test_heads_of_a_run_come_back(kinds: list[Head], data: st.DataObject, level: int, expires: bool) -> None:
+    codec, heads = HeadCodec(), data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=300))
+    encoded = codec.encode_run(heads[0], heads, level, 5.0 if expires else inf, 0.0)
+    head, found, found_level, deadline = codec.decode_run(encoded, len(heads), 0.0)
+    assert (head, found_level) == (heads[0], level)
+    assert found == (heads if len(set(heads)) > 1 else None)
+    assert deadline == (pytest.approx(5.0, abs=1) if expires else inf)
+    alone = codec.encode_run(head, None, level, inf, 0.0)
+    assert codec.decode_run(alone, len(heads), 0.0) == (head, None, level, inf)
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        msgspec.msgpack.encode(([], [0, 0])),
+        msgspec.msgpack.encode(([HeadCodec().encode(Head(), 0, inf, 0.0)], [0])),
+        msgspec.msgpack.encode(([HeadCodec().encode(Head(), 0, inf, 0.0)], [0, 1])),
+        msgspec.msgpack.encode(([HeadCodec().encode(Head(), 0, inf, 0.0)], [0, -1])),
+        msgspec.msgpack.encode(([b"x"], [0, 0])),
+        b"",
+    ],
+)
+def test_heads_that_are_not_those_of_a_run_are_not_decoded(encoded: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        HeadCodec().decode_run(encoded, 2, 0.0)
+
+
 def test_in_the_next_life_nobody_knows_who_published() -> None:
     head = Head(exchange="e", traits=traits_of(publisher=7))
     before, after = HeadCodec(), HeadCodec()

@@ -18,6 +18,7 @@ from triomq.core import (
     QueueState,
     RoutedRun,
     SinkKind,
+    WaitingPublisher,
     bytes_ready,
 )
 from triomq.core.memory import MESSAGE_OVERHEAD
@@ -350,3 +351,38 @@ async def test_other_deadlines_of_the_queue_do_not_lose_the_end_of_a_pause(
     assert (pieces(queue), client.held_by) == (20, 1)
     await trio.sleep(LONGEST_PAUSE)
     assert client.held_by == 0
+
+
+# Tasks
+
+
+async def test_task_waits_for_the_queue_that_it_has_filled_and_others_do_not(
+    harness: Harness, queue: QueueState, worker: Worker, autojump_clock: MockClock
+) -> None:
+    harness.queue("other")
+    turn, ended = harness.system.turn, list[str]()
+    way = WaitingPublisher(Publisher(harness.directory, EVERYTHING, turn), harness.directory, turn)
+
+    async def publish_one(name: str) -> None:
+        await way.publish(RoutedRun(CachedRoute("", name), HEAD, [PIECE], len(PIECE)))
+        ended.append(name)
+
+    worker.work()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(publish_one, "q")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (pieces(queue), ended) == (17, [])
+        await publish_one("other")
+        assert ended == ["other"]
+        way.publish_nowait(RoutedRun(CachedRoute("", "q"), HEAD, [PIECE], len(PIECE)))
+        worker.work(10)
+    assert (pieces(queue), ended) == (8, ["other", "q"])
+
+
+async def test_task_goes_on_by_time(worker: Worker, harness: Harness, autojump_clock: MockClock) -> None:
+    turn = harness.system.turn
+    way = WaitingPublisher(Publisher(harness.directory, EVERYTHING, turn), harness.directory, turn)
+    worker.work()
+    began = trio.current_time()
+    await way.publish(RoutedRun(CachedRoute("", "q"), HEAD, [PIECE], len(PIECE)))
+    assert trio.current_time() - began == pytest.approx(LONGEST_PAUSE)

@@ -170,8 +170,9 @@ async def test_reading_stops_while_the_budget_is_used_up(
     client: Client, broker: Broker, endpoint: AMQPEndpoint
 ) -> None:
     await fan_out(broker, queues=300)
-    for number in range(20):
-        client.publish(1, "fan", str(number), b"x")
+    await client.open_channel(2)
+    for number in range(20):  # on two channels in turn, so that each publish is an event of its own
+        client.publish(1 + number % 2, "fan", "", b"x")
     connection, index = only_connection(endpoint), broker.directory.queues["q0"].backlog
     connection.received(b"".join(client.engine.data_to_send()))
     assert index.ready == 7  # seven times 300 is more than 2,000
@@ -311,7 +312,8 @@ async def test_messages_published_before_a_close_stay_though_they_use_up_the_bud
     client: Client, broker: Broker
 ) -> None:
     await fan_out(broker, queues=300)
-    for number in range(20):
-        client.publish(1, "fan", str(number), b"x")
+    await client.open_channel(2)
+    for number in range(20):  # on two channels in turn, so that each publish is an event of its own
+        client.publish(1 + number % 2, "fan", "", b"x")
     await client.leave()
     assert (await broker.queue("q299").statistics()).ready == 20

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from triomq.app import AMQP, Broker, Peer, Synchronise, User, open_broker
+from triomq.clients import open_amqp
 from triomq.core import Action, Changed, ChangeKind, Properties, QueueState
 from triomq.core.dispatch.feed import Wake
 from triomq.endpoints import AMQPEndpoint, BrokerContext
@@ -186,6 +187,25 @@ async def test_message_published_at_the_peer_comes_into_the_queue_here() -> None
                     assert delivery.properties == sent
         await until(lambda: not there.directory.queues["mine"].backlog.unsettled)
         assert peer.statistics().received == 10
+
+
+async def test_floods_pass_between_two_brokers_in_both_directions_at_once() -> None:
+    async with open_pair() as (here, there), trio.open_nursery() as nursery:
+        await declare(here, "news", "here")
+        await declare(there, "notes", "there")
+        for peer in [await tell(here, there, "here"), await tell(there, here, "there")]:
+            await peer.wait_announced()
+        nursery.start_soon(flood, there, "news")  # each waits where it publishes, for the pipe to the other broker
+        nursery.start_soon(flood, here, "notes")
+        nursery.start_soon(take, there, "there", 200)
+        await take(here, "here", 200)
+
+
+async def flood(broker: Broker, sink: str) -> None:
+    """Publish 25 MiB, as fast as a broker reads them."""
+    async with open_amqp(url_of(broker)) as connection, connection.open_channel(confirms=False) as channel:
+        for _ in range(200):
+            await channel.publish(sink, "a.b", bytes(128 * 1024))
 
 
 async def test_message_published_without_a_connection_comes_when_the_peer_is_back() -> None:

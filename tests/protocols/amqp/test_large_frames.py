@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.protocols import BasicProperties, encode_properties
-from triomq.protocols.amqp import AMQPEngine, BasicPublish, ChannelCloseOk, Event, PublishRun
+from triomq.protocols.amqp import AMQPEngine, BasicPublish, ChannelCloseOk, Event
 
 from .wire import content, flatten, method, running
 
@@ -21,9 +21,10 @@ PROPERTIES = encode_properties(BasicProperties(content_type="text/plain", header
 
 def _bodies(server: AMQPEngine) -> list[bytes]:
     found = []
-    for event in server.events():
-        assert isinstance(event, PublishRun), event
-        found += [event.framing.body(one) for one in event.contents]
+    for published in flatten(server.events()):
+        assert isinstance(published, tuple), published
+        _, _, framing, octets = published
+        found.append(framing.body(octets))
     return found
 
 

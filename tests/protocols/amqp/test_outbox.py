@@ -23,7 +23,7 @@ from triomq.protocols.amqp import (
 )
 from triomq.protocols.amqp.outbox import LARGE, REMEMBERED
 
-from .wire import consumer, content, exchange, flatten, pair, running, sent
+from .wire import consumer, content, exchange, flatten, pair, published_runs, running, sent
 
 PROPERTIES = encode_properties(BasicProperties(content_type="text/plain", headers={"a": 1}))
 
@@ -170,8 +170,7 @@ def test_published_message_is_delivered_whatever_it_is(bodies: list[bytes], fram
     client, server = pair(Settings(frame_max=frame_max))
     seen: list[object] = []
     tag = 7
-    for run in publisher.events():
-        assert isinstance(run, PublishRun)
+    for run in published_runs(publisher.events()):
         server.send_deliveries(1, "ctag", tag, True, "e", "k", run.framing, run.contents)
         tag += len(run.contents)
         seen += flatten(exchange(client, server)[0])

@@ -10,6 +10,7 @@ from triomq.protocols.amqp import (
     ChannelClose,
     DeliverRun,
     Failed,
+    PublishMix,
     PublishRun,
     Received,
 )
@@ -24,6 +25,13 @@ def runs(data: bytes) -> list[PublishRun]:
     events = _events(data)
     assert all(isinstance(event, PublishRun) for event in events)
     return [event for event in events if isinstance(event, PublishRun)]
+
+
+def mix(data: bytes) -> list[PublishRun]:
+    (event,) = _events(data)
+    assert isinstance(event, PublishMix)
+    assert event.size == sum(map(len, event.contents))
+    return event.runs()
 
 
 def _events(data: bytes) -> list[object]:
@@ -59,26 +67,26 @@ def test_header_tables_of_the_same_length_stay_in_the_run() -> None:
 
 def test_header_table_that_repeats_is_read_with_other_properties_around_it() -> None:
     properties = [encode_properties(BasicProperties(headers={"n": 1}, message_id="m" * size)) for size in (1, 2, 2, 3)]
-    found = runs(b"".join(content(1, PUBLISH, b"x", one) for one in properties))
+    found = mix(b"".join(content(1, PUBLISH, b"x", one) for one in properties))
     assert [run.framing.properties(octets) for run in found for octets in run.contents] == properties
 
 
-def test_another_shape_cuts_the_run() -> None:
+def test_another_shape_makes_a_mix() -> None:
     one, two = (encode_properties(BasicProperties(message_id=text)) for text in ("a", "bb"))
     three = encode_properties(BasicProperties(type="c"))
-    found = runs(b"".join(content(1, PUBLISH, b"x", properties) for properties in (one, one, two, three, three)))
+    found = mix(b"".join(content(1, PUBLISH, b"x", properties) for properties in (one, one, two, three, three)))
     assert [len(run.contents) for run in found] == [2, 1, 2]
     assert [run.framing.flags for run in found] == [0x0080, 0x0080, 0x0020]
 
 
 def test_empty_body_has_a_shape_of_its_own() -> None:
-    found = runs(content(1, PUBLISH, b"x") + content(1, PUBLISH, b"") * 2 + content(1, PUBLISH, b"y"))
+    found = mix(content(1, PUBLISH, b"x") + content(1, PUBLISH, b"") * 2 + content(1, PUBLISH, b"y"))
     assert [len(run.contents) for run in found] == [1, 2, 1]
     assert found[0].framing is found[2].framing
 
 
-def test_another_method_frame_cuts_the_run() -> None:
-    found = runs(content(1, PUBLISH, b"x") * 2 + content(1, BasicPublish("e", "other"), b"x"))
+def test_another_method_frame_makes_a_mix() -> None:
+    found = mix(content(1, PUBLISH, b"x") * 2 + content(1, BasicPublish("e", "other"), b"x"))
     assert [run.method.routing_key for run in found] == ["k", "other"]
 
 

@@ -159,6 +159,15 @@ def consumer(settings: Settings | None = None) -> AMQPEngine:
     return client
 
 
+def published_runs(events: Iterable[Event]) -> list[PublishRun]:
+    """Take mixes of publishes apart; there must be nothing but publishes."""
+    found: list[PublishRun] = []
+    for event in events:
+        assert isinstance(event, PublishRun | PublishMix), event
+        found += event.runs() if isinstance(event, PublishMix) else [event]
+    return found
+
+
 def flatten(events: Iterable[Event]) -> list[object]:
     """Take runs apart, so that streams that were cut differently can be compared."""
     flat: list[object] = []
@@ -169,10 +178,8 @@ def flatten(events: Iterable[Event]) -> list[object]:
                 flat += [(event.channel, event.method, event.framing, octets) for octets in event.contents]
             case PublishMix():
                 assert event.size == sum(map(len, event.contents))
-                flat += [
-                    (event.channel, kind.method, kind.framing, octets)
-                    for kind, octets in zip(event.kinds, event.contents, strict=True)
-                ]
+                assert len(event.kinds) == len(event.contents)
+                flat += flatten(event.runs())
             case DeliverRun():
                 assert event.size == sum(map(len, event.contents))
                 assert event.method.delivery_tag == event.tags[0]

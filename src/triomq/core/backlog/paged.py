@@ -27,10 +27,10 @@ from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.backlog.priority import PriorityBacklog
 from triomq.core.backlog.tail import PagedRun, PagedTail
 from triomq.core.batch import Batch
-from triomq.core.message import Head, Stretch, overhead_of
+from triomq.core.message import Head, overhead_of
 from triomq.core.persistence.persistence import Persistence
 from triomq.errors import StoreError
-from triomq.store import AttemptsCounted, BodyRun, Reading
+from triomq.store import AttemptsCounted, Reading
 
 _OVERHEAD = 128
 """Bytes that a message takes beside its body."""
@@ -133,47 +133,28 @@ class PagedBacklog(Backlog):
         durable = self._durable and head.traits.persistent
         paged = self.paged or self.resident_bytes + self.resident * _OVERHEAD > self._memory
         if durable or paged:
-            parts = self._encode_run(head, contents, heads, level, deadline)
+            encoded = self._encode(head, heads, level, deadline)
             bodies = size - overhead_of(head, heads, count)
         if durable:
             if self._tail.loose:
                 self._tail.spill()
-            self._append(parts, head, heads, bodies)
+            self._journal.append(self.queue, self.next_id, encoded, contents, bodies)
         if paged:
             run = PagedRun(head, contents, self.next_id, size, deadline, level, heads)
             self.next_id += count
-            self._tail.put(run, parts, bodies, self._journal.open_batch if durable else 0)
+            self._tail.put(run, encoded, bodies, self._journal.open_batch if durable else 0)
             self._count_paged()
         else:
             super().push(head, contents, size, deadline, level, heads)
 
-    def _append(self, parts: Sequence[BodyRun], head: Head, heads: Sequence[Head] | None, bodies: int) -> None:
-        """Write the parts of a run to the journal; ``bodies`` is the bytes of all bodies."""
-        for part in parts:
-            if heads is not None:
-                overhead = len(part.contents) * heads[part.offset].overhead
-                bodies = sum(map(len, part.contents)) - overhead
-            self._journal.append(self.queue, self.next_id + part.offset, part.head, part.contents, bodies)
-
-    def _encode_run(
-        self, head: Head, contents: Sequence[bytes], heads: Sequence[Head] | None, level: int, deadline: float
-    ) -> list[BodyRun]:
-        """Return a run as the store has it: in parts that share a head."""
-        parts, offset = [], 0
-        for part in Stretch(head, contents, heads).alike():
-            parts.append(BodyRun(offset, self._encode(part.head, level, deadline), part.contents))
-            offset += len(part.contents)
-        return parts
-
-    def _encode(self, head: Head, level: int, deadline: float) -> bytes:
-        """Encode a head, and remember it as the last one if it has no deadline."""
-        if head is self._last_head and level == self._last_level and deadline == inf:
-            return self._last_encoded  # most runs have the head of the run before: no look-up by its fields
-        if deadline < inf:
-            return self._persistence.heads.encode(head, level, deadline, self._now())
-        self._last_encoded = self._persistence.heads.encode(head, level, inf, 0.0)
-        self._last_head, self._last_level = head, level
-        return self._last_encoded
+    def _encode(self, head: Head, heads: Sequence[Head] | None, level: int, deadline: float) -> bytes:
+        """Encode what a run shares, and remember it if that is a head without a deadline: it mostly comes again."""
+        if heads is None and head is self._last_head and level == self._last_level and deadline == inf:
+            return self._last_encoded  # no look-up by its fields
+        encoded = self._persistence.heads.encode_run(head, heads, level, deadline, self._now())
+        if heads is None and deadline == inf:
+            self._last_encoded, self._last_head, self._last_level = encoded, head, level
+        return encoded
 
     def fetch(self, done: ReadDone) -> bool:
         """Page messages in if few are resident; return whether more are resident at once.
@@ -209,7 +190,7 @@ class PagedBacklog(Backlog):
                 attempts = self._attempts_before.pop(number, 1)
                 self.restore(number, message.head, message.content, run.deadline, run.level, attempts)
             if delivered < len(run.contents):
-                rest = run.since(delivered) if delivered else run
+                rest = run.part(delivered) if delivered else run
                 self.next_id = rest.first
                 super().push(rest.head, rest.contents, rest.size, rest.deadline, rest.level, rest.heads)
         self.next_id = next_id

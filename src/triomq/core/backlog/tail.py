@@ -56,14 +56,14 @@ class PagedRun(msgspec.Struct, gc=False):
         """Go through the messages singly."""
         return Stretch(self.head, self.contents, self.heads).messages()
 
-    def since(self, position: int) -> "PagedRun":
-        """Return the messages from a position on."""
-        contents, heads = self.contents[position:], self.heads
+    def part(self, start: int, stop: int | None = None) -> "PagedRun":
+        """Return the messages from a position on, or up to another; at least one."""
+        contents, heads = self.contents[start:stop], self.heads
         if heads is not None:
-            heads = heads[position:]
+            heads = heads[start:stop]
         head = self.head if heads is None else heads[0]
         size = sum(map(len, contents))
-        return PagedRun(head, contents, self.first + position, size, self.deadline, self.level, heads)
+        return PagedRun(head, contents, self.first + start, size, self.deadline, self.level, heads)
 
 
 class PendingRun(msgspec.Struct, gc=False):
@@ -71,14 +71,14 @@ class PendingRun(msgspec.Struct, gc=False):
 
     Args:
         run: The messages.
-        parts: The same as the store has them, with offsets from the first one.
+        encoded: What they share, as the store has it.
         bodies: Bytes of their bodies.
         number: The batch that has them; 0 while the store does not have them.
         is_spilled: Whether they were written only to have them out of memory.
     """
 
     run: PagedRun
-    parts: Sequence[BodyRun]
+    encoded: bytes
     bodies: int
     number: int
     is_spilled: bool = False
@@ -147,18 +147,18 @@ class PagedTail:
 
     # Paging out
 
-    def put(self, run: PagedRun, parts: Sequence[BodyRun], bodies: int, number: int) -> None:
+    def put(self, run: PagedRun, encoded: bytes, bodies: int, number: int) -> None:
         """Page messages out, behind all that are there.
 
         Args:
             run: The messages.
-            parts: The same as the store has them, with offsets from the first one.
+            encoded: What they share, as the store has it.
             bodies: Bytes of their bodies.
             number: The batch that has them, 0 if they are not durable.
         """
         if not self.count:
             self.first = run.first
-        self._pending.append(PendingRun(run, parts, bodies, number))
+        self._pending.append(PendingRun(run, encoded, bodies, number))
         self.count += len(run.contents)
         self.size += bodies
         self.held += run.size
@@ -184,11 +184,7 @@ class PagedTail:
         loose.reverse()
         self.loose = 0
         first = loose[0].run.first
-        runs = [
-            BodyRun(each.run.first - first + part.offset, part.head, part.contents)
-            for each in loose
-            for part in each.parts
-        ]
+        runs = [BodyRun(each.run.first - first, each.encoded, each.run.contents) for each in loose]
         self._journal.cut(self._queue)
         self._journal.spill(self._queue, first, runs, sum(len(each.run.contents) for each in loose))
         self.spilled = True
@@ -323,11 +319,11 @@ class PagedTail:
         bits = int.from_bytes(segment.settled, "little")
         found: list[PagedRun] = []
         for stored in decode_body(segment.body):
-            head, level, deadline = self._persistence.heads.decode(stored.head, now)
-            begin = segment.first + stored.offset
-            for start, stop in _unsettled(bits >> stored.offset, len(stored.contents), first - begin):
-                contents = stored.contents[start:stop]
-                found.append(PagedRun(head, contents, begin + start, sum(map(len, contents)), deadline, level))
+            head, heads, level, deadline = self._persistence.heads.decode_run(stored.head, len(stored.contents), now)
+            run = PagedRun(head, stored.contents, segment.first + stored.offset, 0, deadline, level, heads)
+            skip = first - run.first
+            for start, stop in _unsettled(bits >> stored.offset, len(stored.contents), skip):
+                found.append(run.part(start, stop))
         return found
 
     # Looking without paging in
@@ -420,7 +416,7 @@ def _from(runs: Sequence[PagedRun], first: int) -> Iterator[PagedRun]:
         if skip <= 0:
             yield run
         elif skip < len(run.contents):
-            yield run.since(skip)
+            yield run.part(skip)
 
 
 def _add_range(ranges: list[Range], first: int, count: int) -> None:

@@ -13,7 +13,6 @@ import msgspec
 
 from triomq.actors import Message
 from triomq.core.backlog import PagedBacklog
-from triomq.core.message import Head, Stretch
 from triomq.core.persistence.records import HeadCodec
 from triomq.core.queue.delay import DelayedRun
 from triomq.core.queue.queue_state import QueueState
@@ -31,10 +30,7 @@ def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
     persistence, backlog = queue.directory.persistence, queue.backlog
     assert persistence is not None
     assert isinstance(backlog, PagedBacklog)
-    parts, offset = [], 0
-    for part in Stretch(run.head, run.contents, run.heads).alike():
-        parts.append(BodyRun(offset, persistence.heads.encode(part.head, 0, inf, 0.0), part.contents))
-        offset += len(part.contents)
+    encoded = persistence.heads.encode_run(run.head, run.heads, 0, inf, 0.0)
     persistence.journal.add(
         MessagesDelayed(
             queue=backlog.queue,
@@ -42,7 +38,7 @@ def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
             due=due,
             count=len(run.contents),
             size=run.size,
-            body=gather_body(parts),
+            body=gather_body([BodyRun(0, encoded, run.contents)]),
         )
     )
 
@@ -115,13 +111,9 @@ def put_back_delayed(queue: QueueState, message: DelayedRead) -> None:
 
 def _decoded(body: bytes, number: int, codec: HeadCodec, now: float) -> DelayedRun:
     """Return the messages of one record; they have the same traits."""
-    contents: list[bytes] = []
-    heads: list[Head] = []
-    for part in decode_body(body):
-        head = codec.decode(part.head, now)[0]
-        contents += part.contents
-        heads += [head] * len(part.contents)
-    if not heads:
-        raise msgspec.DecodeError("a record without messages")
-    alike = all(head is heads[0] for head in heads)
-    return DelayedRun(heads[0], contents, sum(map(len, contents)), number, None if alike else heads)
+    parts = decode_body(body)
+    if len(parts) != 1:
+        raise msgspec.DecodeError(f"{len(parts)} runs in the record of one")
+    contents = parts[0].contents
+    head, heads, _, _ = codec.decode_run(parts[0].head, len(contents), now)
+    return DelayedRun(head, contents, sum(map(len, contents)), number, heads)

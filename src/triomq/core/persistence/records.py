@@ -7,6 +7,7 @@ Rules:
 - Times are seconds since 1970, since the clock of a domain starts anew with the process.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from math import inf
@@ -194,7 +195,17 @@ class _Head(msgspec.Struct, array_like=True, gc=False):
     repeated: bool = False
 
 
-_heads = Decoder(_Head)
+class _Heads(msgspec.Struct, array_like=True, gc=False):
+    """Of messages that share traits alone: the encoded heads that occur, and which of them each message has."""
+
+    heads: list[bytes]
+    which: list[int]
+
+
+_head = Decoder(_Head)
+_heads = Decoder(_Heads)
+_SEVERAL = b"\x92"
+"""The first byte of ``_Heads``: an array of two. A head is one of twelve or more."""
 
 _MOST = 4096
 """Heads that are remembered: publishers repeat them."""
@@ -239,7 +250,7 @@ class HeadCodec:
         known = self._decoded.get(encoded)
         if known is not None:
             return (*known, inf)
-        found = _heads.decode(encoded)
+        found = _head.decode(encoded)
         head = Head(
             _text(found.exchange),
             _text(found.routing_key),
@@ -266,6 +277,31 @@ class HeadCodec:
             self._decoded.clear()
         self._decoded[encoded] = (head, found.level)
         return head, found.level, inf
+
+    def encode_run(self, head: Head, heads: Sequence[Head] | None, level: int, deadline: float, now: float) -> bytes:
+        """Encode the one head of some messages, or the head of each; the other arguments are those of ``encode``."""
+        if heads is None:
+            return self.encode(head, level, deadline, now)
+        table: dict[Head, int] = {}
+        which = [table.setdefault(each, len(table)) for each in heads]
+        return _encoder.encode(_Heads([self.encode(each, level, deadline, now) for each in table], which))
+
+    def decode_run(self, encoded: bytes, count: int, now: float) -> tuple[Head, list[Head] | None, int, float]:
+        """Decode the first head of so many messages, the head of each unless it is that, their level and deadline.
+
+        Raises:
+            msgspec.DecodeError: ``encode_run`` has not written it, or not for so many messages.
+        """
+        if encoded[:1] != _SEVERAL:
+            head, level, deadline = self.decode(encoded, now)
+            return head, None, level, deadline
+        found = _heads.decode(encoded)
+        table = [self.decode(each, now) for each in found.heads]
+        if not count or len(found.which) != count or not all(0 <= number < len(table) for number in found.which):
+            raise msgspec.DecodeError(f"{len(found.which)} heads of {len(table)} kinds, for {count} messages")
+        head, level, deadline = table[found.which[0]]
+        heads = [table[number][0] for number in found.which]
+        return head, heads if len(table) > 1 else None, level, deadline
 
     def _one(self, head: Head) -> Head:
         """Return the equal head that was returned before, if there was one."""

@@ -15,7 +15,8 @@ Rules:
 - What was read is placed. Nothing is refused, tried again or reordered for credit: it is no pressure.
 - Nobody pauses for a queue without consumers, or whose consumers have taken nothing since the last time: it would be in
   vain. Neither does a client that consumes, or has something unsettled: what makes room comes the same way as what it
-  publishes. Nor does one that cannot stop reading (a ROUTER), nor this program itself (see docs/topics/publishing.rst).
+  publishes. Nor does one that cannot stop reading, such as a peer of a ROUTER.
+- A task that publishes, of this program or for a request, returns from its ``await`` when its own pause is over.
 - Every pause ends by time. So no circle of waiting is possible, whatever waits for whom: not with messages that go
   round between brokers, not with a consumer that waits for its own publisher.
 - Time that ends a pause means that the consumers are slower than that, and the queue is to grow. Its allowance doubles,
@@ -37,6 +38,8 @@ Tried and dropped:
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import trio
 
 from triomq.core.queue.limits import bytes_ready
 
@@ -135,3 +138,33 @@ class Allowance:
         """Let all go on: the queue has crashed, or is deleted."""
         self._let_go_on()
         self._queue.allowance = None
+
+
+class Pause:
+    """The source of a turn in which a task publishes: what it has published has its place, and then the task waits.
+
+    Made for each publish; whatever else the program does goes on.
+    """
+
+    __slots__ = ("_over", "_queues")
+
+    def __init__(self) -> None:
+        self._queues = 0  # those that it is to wait for
+        self._over: trio.Event | None = None
+
+    def hold_back(self) -> bool:
+        """Wait for one more queue."""
+        self._queues += 1
+        return True
+
+    def go_ahead(self) -> None:
+        """Wait for one queue less."""
+        self._queues -= 1
+        if not self._queues and self._over is not None:
+            self._over.set()
+
+    async def wait(self) -> None:
+        """Wait until consumers have caught up, or time is over; return at once if there is nothing to wait for."""
+        if self._queues:
+            self._over = trio.Event()
+            await self._over.wait()

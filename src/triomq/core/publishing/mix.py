@@ -13,8 +13,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, groupby
-from typing import TYPE_CHECKING
+from itertools import chain, groupby, repeat
+from operator import is_
+from typing import TYPE_CHECKING, NamedTuple
 
 from triomq.core.publishing.publish import Publish
 from triomq.core.publishing.routed import RoutedHead, RoutedRun
@@ -27,6 +28,18 @@ Portion = tuple[Sequence["Ref"], Sequence[int]]
 """Queues, and the positions of the messages that each of them gets."""
 
 
+class Taken(NamedTuple):
+    """What became of a mix.
+
+    Args:
+        messages: How many of its messages were taken, the first ones.
+        queues: The queues that they went to, one or several times each.
+    """
+
+    messages: int
+    queues: list[Sequence[Ref]]
+
+
 class Mix:
     """Sorts messages by the queues that they go to; made by the publisher for one call.
 
@@ -36,14 +49,38 @@ class Mix:
         size: Total of the bytes.
     """
 
-    __slots__ = ("_contents", "_routed", "_size", "members")
+    __slots__ = ("_contents", "_routed", "_same_traits", "members", "size")
 
     def __init__(self, routed: Sequence[RoutedHead], contents: Sequence[bytes], size: int) -> None:
         self._routed = routed
         self._contents = contents
-        self._size = size
+        self.size = size
+        self._same_traits: bool | None = None  # not looked at yet
         self.members = dict(zip(routed, range(len(routed)), strict=True))
         """Each route and head once, with the position of a message that has it."""
+
+    def __len__(self) -> int:
+        return len(self._routed)
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether all messages go to the same queues."""
+        queues = self._routed[0].route.queues
+        return all(one.route.queues == queues for one in self.members)
+
+    def first(self, count: int) -> Mix:
+        """Return so many of the first messages, or all."""
+        if count >= len(self):
+            return self
+        contents = self._contents[:count]
+        return Mix(self._routed[:count], contents, sum(map(len, contents)))
+
+    def up_to(self, copies: int) -> Mix:
+        """Return the first messages, about so many copies to sort; all of them where there is nothing to sort."""
+        most = max([len(one.route.queues) for one in self.members])
+        if most * len(self) <= copies or self.is_one_way:
+            return self
+        return self.first(max(1, copies // most))
 
     def runs(self) -> Iterator[RoutedRun]:
         """Cut it where route or head changes."""
@@ -56,9 +93,8 @@ class Mix:
 
     def portions(self) -> list[Portion]:
         """Return which queues get which messages; those that no queue gets are a portion too."""
-        queues = self._routed[0].route.queues
-        if all(one.route.queues == queues for one in self.members):
-            return [(queues, range(len(self._routed)))]
+        if self.is_one_way:
+            return [(self._routed[0].route.queues, range(len(self)))]
         places: dict[RoutedHead, list[int]] = {one: [] for one in self.members}
         for position, one in enumerate(self._routed):
             places[one].append(position)
@@ -78,22 +114,22 @@ class Mix:
 
     def publishes(self, positions: Sequence[int], receipt: Receipt | None) -> Iterator[Publish]:
         """Return what to tell queues of the messages at some positions."""
-        routed = self._routed
-        traits = routed[positions[0]].head.traits
-        if all(one.head.traits is traits for one in self.members):
+        if self._same_traits is None:
+            self._same_traits = len({id(one.head.traits) for one in self.members}) == 1
+        if self._same_traits:
             yield self._publish(positions, receipt)
             return
-        for _, group in groupby(positions, key=lambda position: id(routed[position].head.traits)):
+        for _, group in groupby(positions, key=lambda position: id(self._routed[position].head.traits)):
             yield self._publish(list(group), receipt)
 
     def _publish(self, positions: Sequence[int], receipt: Receipt | None) -> Publish:
         if len(positions) == len(self._routed):
-            contents, size, places = self._contents, self._size, None
+            contents, size, places = self._contents, self.size, None
             heads = [one.head for one in self._routed]
         else:
             contents = [self._contents[position] for position in positions]
             size, places = sum(map(len, contents)), positions
             heads = [self._routed[position].head for position in positions]
         head = heads[0]
-        is_one = all(other is head for other in heads)
+        is_one = all(map(is_, heads, repeat(head)))
         return Publish(head, contents, size, receipt, places, 0.0, None if is_one else heads)

@@ -34,7 +34,6 @@ would have had the first part published twice).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
@@ -46,7 +45,8 @@ from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import QueueMessage, Stretch
 from triomq.core.persistence.persistence import MOST_UNWRITTEN
 from triomq.core.publishing.fanout import AT_ONCE, FanOut
-from triomq.core.publishing.mix import Mix
+from triomq.core.publishing.mix import Mix, Taken
+from triomq.core.publishing.pressure import Pressure, PublishingPaused
 from triomq.core.publishing.publish import Offer, Publish, take_now
 from triomq.core.publishing.routed import CachedRoute, RoutedHead, RoutedRun
 from triomq.core.refusals import Forbidden
@@ -57,32 +57,12 @@ if TYPE_CHECKING:
     from triomq.core.properties import HeaderValue, Properties
     from triomq.core.publishing.confirms import Receipt
     from triomq.core.publishing.transaction import Transaction
-    from triomq.core.topology.directory import Directory, Route
+    from triomq.core.topology.directory import Directory, Finder, Route
 
 
-class Pressure(Enum):
-    """Why nothing is taken for now; the values are for texts."""
-
-    MEMORY = "low on memory"
-    DISK = "the store cannot be written"
-    BEHIND = "too much is on its way to the disk, or to queues"
-
-
-class PublishingPaused(Exception):
-    """Nothing of a run was taken; publish the same run again when ``Publisher.when_open`` calls.
-
-    Not a ``Refused``: a client has done nothing wrong.
-
-    Args:
-        pressure: Why.
-        queues: Where the run would have gone.
-    """
-
-    def __init__(self, pressure: Pressure, queues: Sequence[Ref] = ()) -> None:
-        self.pressure = pressure
-        self.queues = queues
-        super().__init__(f"{pressure.value}: nothing was published; publish it again when that is over")
-
+_APART = 64
+"""Messages of a mix that are looked at singly at once, where they are routed by their content: some 10 ms
+with hundreds of bindings. What is looked at and not placed in the same turn is looked at again."""
 
 Unrouted = Callable[["Head", Sequence[bytes]], None]
 """Called with messages that no queue is bound for."""
@@ -178,8 +158,8 @@ class Publisher:
         size: int,
         confirms: Expecting | None = None,
         unrouted: Unrouted | None = None,
-    ) -> None:
-        """Hand messages of several heads and routes to their queues, all of them or none; otherwise as ``publish``.
+    ) -> Taken:
+        """Hand messages of several heads and routes to their queues, none of them if one may not go.
 
         Args:
             routed: The route and the head of each message.
@@ -187,6 +167,10 @@ class Publisher:
             size: Total of the bytes.
             confirms: Follows what becomes of them, as of one run; None without a confirm.
             unrouted: As for ``publish``.
+
+        Returns:
+            How many messages were taken, the first ones: all, unless that is too much for one turn; and where they
+            went.
 
         Raises:
             Forbidden: The user may not publish one of them, not necessarily the first.
@@ -199,20 +183,58 @@ class Publisher:
             self._look()
         mix = Mix(routed, contents, size)
         version = directory.version
-        for one, position in mix.members.items():
-            if one.route.version != version:
-                self._admit(RoutedRun(one.route, one.head, (contents[position],), 0), version)
-                if one.route.version != version:  # routed by content, or there is a pressure: not remembered
-                    self._publish_admitted(mix.runs(), confirms, unrouted)
-                    return
+        stale = [one for one in mix.members if one.route.version != version]
+        if stale:
+            self._find_all(stale, mix, contents, version)
+            if any(one.route.version != version for one in stale):  # routed by content, or there is a pressure
+                return self._publish_apart(mix.first(_APART), confirms, unrouted)
+        mix = mix.up_to(AT_ONCE)
         portions = mix.portions()
+        if confirms is not None and any(queue.actor is None for queues, _ in portions for queue in queues):
+            return self._publish_apart(mix, confirms, unrouted)  # a restart holds up its own messages alone
         pushes = sum([len(queues) * len(positions) for queues, positions in portions])
-        receipt = None if confirms is None else confirms.expect(len(contents), pushes)
+        receipt = None if confirms is None else confirms.expect(len(mix), pushes)
         turn.spent += pushes
-        self._memory.fresh += size + pushes * MESSAGE_OVERHEAD
+        self._memory.fresh += mix.size + pushes * MESSAGE_OVERHEAD
         for queues, positions in portions:
             for message in mix.publishes(positions, receipt):
                 self._place(message, queues, unrouted)
+        return Taken(len(mix), [queues for queues, _ in portions])
+
+    def _find_all(self, stale: Iterable[RoutedHead], mix: Mix, contents: Sequence[bytes], version: int) -> None:
+        """Find the routes of a mix that do not stand, as far as they may be remembered; raises what ``admit`` does."""
+        finders: dict[str, Finder | None] = {}
+        for one in stale:
+            route = one.route
+            if route.sink not in finders:
+                finders[route.sink] = self._finder(route.sink)
+            find = finders[route.sink]
+            queues = None if find is None or route.keys else find(route.key)
+            if queues is not None:
+                route.queues, route.version = queues, version
+                continue
+            self._admit(RoutedRun(route, one.head, (contents[mix.members[one]],), 0), version)
+            if route.version != version:
+                return
+
+    def _finder(self, sink: str) -> Finder | None:
+        """Return how to find the queues of very many keys; None if guards or contents have to be looked at for each."""
+        if not self._access.may_write(sink):
+            raise Forbidden("sink", sink)
+        return self._directory.finder(sink) if self._is_open else None
+
+    def _publish_apart(self, mix: Mix, confirms: Expecting | None, unrouted: Unrouted | None) -> Taken:
+        """Publish a mix as runs, as many as one turn should do."""
+        taken = pushes = 0
+        went: list[Sequence[Ref]] = []
+        for run in self.admit(mix.runs()):
+            if pushes > AT_ONCE:
+                break
+            self.publish(*run, confirms, unrouted)
+            taken += len(run.contents)
+            pushes += len(run.contents) * len(run.route.queues)
+            went.append(run.route.queues)
+        return Taken(taken, went)
 
     def _place(self, message: Publish, queues: Sequence[Ref], unrouted: Unrouted | None) -> None:
         """Tell queues of a part of a mix."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 if TYPE_CHECKING:
     from triomq.actors import Ref
     from triomq.core.message import Head
@@ -13,32 +15,29 @@ NEVER = -1
 """No directory has this version."""
 
 
-class CachedRoute:
-    """Where messages with one sink and one key go; made and remembered by a publisher's adapter.
+class CachedRoute(msgspec.Struct, eq=False):
+    """Where messages with one sink and one key go; made and remembered by a publisher's adapter, compared by identity.
 
     Args:
         sink: The sink's name; the empty one is the default sink, which leads to the queue that is called like the key.
         key: The routing key.
         keys: Further keys that the message is routed by.
+        queues: The queues that were found.
+        version: That of the directory, when they were.
     """
 
-    __slots__ = ("key", "keys", "queues", "sink", "version")
-
-    def __init__(self, sink: str, key: str, keys: tuple[str, ...] = ()) -> None:
-        self.sink = sink
-        self.key = key
-        self.keys = keys
-        self.queues: tuple[Ref, ...] = ()
-        self.version = NEVER  # of the directory, when ``queues`` was found
+    sink: str
+    key: str
+    keys: tuple[str, ...] = ()
+    queues: tuple[Ref, ...] = ()
+    version: int = NEVER
 
     def found(self, queues: tuple[Ref, ...], version: int) -> CachedRoute:
         """Return a route of the same name that stands."""
-        route = CachedRoute(self.sink, self.key, self.keys)
-        route.queues, route.version = queues, version
-        return route
+        return CachedRoute(self.sink, self.key, self.keys, queues, version)
 
 
-class RoutedHead:
+class RoutedHead(msgspec.Struct, frozen=True, eq=False):
     """Where a message goes, and its head: made and remembered by a publisher's adapter, compared by identity.
 
     Args:
@@ -46,11 +45,8 @@ class RoutedHead:
         head: Its head.
     """
 
-    __slots__ = ("head", "route")
-
-    def __init__(self, route: CachedRoute, head: Head) -> None:
-        self.route = route
-        self.head = head
+    route: CachedRoute
+    head: Head
 
 
 class RoutedRun(NamedTuple):

@@ -11,8 +11,10 @@ import trio
 
 from triomq.actors import Ref, Turn
 from triomq.core.publishing.confirms import Receipt, SingleReceipt
+from triomq.core.publishing.credit import Pause
+from triomq.core.publishing.pressure import Pressure, PublishingPaused
 from triomq.core.publishing.publish import Fits, Publish
-from triomq.core.publishing.publishing import Pressure, Publisher, PublishingPaused, Unrouted
+from triomq.core.publishing.publishing import Publisher, Unrouted
 from triomq.core.publishing.routed import RoutedRun
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.topology.directory import Directory
@@ -41,6 +43,7 @@ class WaitingPublisher:
     async def publish(self, run: RoutedRun, delay: float = 0.0, unrouted: Unrouted | None = None) -> Receipt:
         """Publish one message, and wait until every queue has answered and has it safe, if it is persistent.
 
+        Then it waits for consumers as well, at most 20 ms, if it runs ahead of those that are at work (see ``credit``).
         Cancelled while it waits for room or for the end of a pressure, nothing was published.
 
         Args:
@@ -60,7 +63,8 @@ class WaitingPublisher:
         answered = trio.Event()
         receipt = SingleReceipt(answered.set, self._directory.persistence)
         waited: set[QueueState] = set()  # queues that were waited for already
-        while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, waited)) is not None:
+        pause = Pause()
+        while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, waited, pause)) is not None:
             if isinstance(obstacle, Pressure):
                 await self._publisher.wait_open(obstacle)
             else:
@@ -70,6 +74,7 @@ class WaitingPublisher:
             await trio.lowlevel.cancel_shielded_checkpoint()
         else:
             await answered.wait()
+        await pause.wait()
         return receipt
 
     def publish_nowait(self, run: RoutedRun, delay: float = 0.0, unrouted: Unrouted | None = None) -> Receipt:
@@ -79,7 +84,7 @@ class WaitingPublisher:
             trio.WouldBlock: It would have to wait; nothing was published.
         """
         receipt = SingleReceipt(_nothing, None)
-        if self._turn.run(self._place, run, receipt, delay, unrouted, None) is not None:
+        if self._turn.run(self._place, run, receipt, delay, unrouted, None, None) is not None:
             raise trio.WouldBlock
         return receipt
 
@@ -90,6 +95,7 @@ class WaitingPublisher:
         delay: float,
         unrouted: Unrouted | None,
         waited: Collection[QueueState] | None,
+        pause: Pause | None,
     ) -> QueueState | Pressure | None:
         """Publish, or return what has to be waited for first.
 
@@ -99,8 +105,10 @@ class WaitingPublisher:
             delay: Seconds until it becomes ready.
             unrouted: As for ``Publisher.publish``.
             waited: Queues that were waited for already; with None, queues that restart are waited for as well.
+            pause: How the publisher waits if it runs ahead of consumers; None if it does not.
         """
         directory = self._directory
+        self._publisher.source = pause
         try:
             if run.route.version != directory.version:
                 (run,) = self._publisher.admit((run,))

@@ -3,7 +3,8 @@
 Rules:
 
 - A queue never waits and never makes a client wait. What arrives is stored by its handler; at the end of the turn it
-  dispatches once to the feeds that have room. So a run of a thousand messages costs one dispatch.
+  dispatches once to the feeds that have room. So a run of a thousand messages costs one dispatch. Then it looks whether
+  it holds more than its allowance: what follows from that, for moments, is ``credit``'s.
 - Being full is an answer: the oldest messages give way, or the newest are refused (``limits``).
 - The messages live in a ``Backlog`` that belongs to the ``QueueState``, which the domain owns. When a queue crashes,
   the domain puts unsettled messages back in their places, marked, tells the consumers that their feeds are closed, and

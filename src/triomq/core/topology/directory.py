@@ -13,7 +13,7 @@ Rules:
 - What one route may cost is limited (``_MOST_WORK``), since bindings of sinks to sinks can multiply.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,10 @@ QUEUE = "queue."
 """What the names of queues' actors begin with, as those of sinks do with ``sink.``: both may have the same name."""
 
 
+Finder = Callable[[str], tuple[Ref, ...] | None]
+"""Finds the queues for a key, until anything changes; returns None for one that ``Directory.route`` has to look up."""
+
+
 class Route(msgspec.Struct, frozen=True):
     """Where messages go.
 
@@ -63,6 +67,18 @@ def _none() -> None:
 
 def _none_to_spend(pushes: int) -> None:
     """Count nothing: no domain has been started."""
+
+
+def _queues_among(found: Collection[Destination]) -> tuple[Ref, ...] | None:
+    """Return the queues that bindings lead to; None if one leads to a sink."""
+    queues: dict[Ref, None] = {}
+    for destination in found:
+        if isinstance(destination, QueueState):
+            if not destination.gone:
+                queues[destination.ref] = None
+        elif not destination.gone:
+            return None
+    return tuple(queues)
 
 
 _MOST_WORK = 20_000
@@ -232,6 +248,40 @@ class Directory:
         if sink.options.internal and not inside:
             raise SinkInternal(exchange)
         return self._walk(sink, (key,), headers, properties)
+
+    def finder(self, exchange: str) -> Finder | None:
+        """Return how to find the queues of very many keys; None where more than the key counts, or look-ups are dear.
+
+        Args:
+            exchange: The sink's name.
+
+        Raises:
+            NoSuchSink: There is none of that name.
+            SinkInternal: Only other sinks may publish into it.
+        """
+        if not exchange:
+            return self._find_named
+        sink = self.sink(exchange)
+        if sink.options.internal:
+            raise SinkInternal(exchange)
+        if not sink.is_plain or sink.table.cost >= _CHEAP:
+            return None
+        match = sink.table.match
+        seen: dict[int, tuple[object, tuple[Ref, ...] | None]] = {}  # what is found is held, or its id might come again
+
+        def find(key: str) -> tuple[Ref, ...] | None:
+            found = match(key, dict)
+            known = seen.get(id(found))
+            if known is None:
+                known = seen[id(found)] = found, _queues_among(found)
+            return known[1]
+
+        return find
+
+    def _find_named(self, key: str) -> tuple[Ref, ...]:
+        """Return the queue that is called like the key, if there is one."""
+        queue = self.queues.get(key)
+        return () if queue is None else (queue.ref,)
 
     def route_all(
         self,

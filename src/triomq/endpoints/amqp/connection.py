@@ -32,6 +32,7 @@ from triomq.protocols.amqp import (
     DirectLost,
     Event,
     Method,
+    PublishMix,
     PublishRun,
     Received,
 )
@@ -138,7 +139,7 @@ class AMQPServerConnection(StreamClient):
             numbers = (60, 80)
             answer = reply_code_of(error, self.virtual_host, "queue")
         else:
-            assert isinstance(event, Received | PublishRun)
+            assert isinstance(event, Received | PublishRun | PublishMix)
             numbers = _numbers_of(event.method)
             answer = reply_code_of(error, self.virtual_host, _resource(event.method))
         self.refuse(self.open_channels[event.channel], answer, *numbers)

@@ -8,7 +8,7 @@ from triomq.endpoints.amqp.channel import ServerChannel, settle_run
 from triomq.endpoints.amqp.handlers import HANDLERS
 from triomq.endpoints.amqp.login import challenge_answered, login_requested, open_requested, secret_updated
 from triomq.endpoints.amqp.permissions import require_write
-from triomq.endpoints.amqp.publishing import publish_run
+from triomq.endpoints.amqp.publishing import publish_mix, publish_run
 from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.protocols.amqp import (
     AckRun,
@@ -28,6 +28,7 @@ from triomq.protocols.amqp import (
     HeartbeatLost,
     LoginRequested,
     OpenRequested,
+    PublishMix,
     PublishRun,
     Received,
 )
@@ -137,6 +138,7 @@ EVENTS: dict[type[Event], Callable[["AMQPServerConnection", Event], None]] = cas
         HeartbeatLost: _heartbeat_lost,
         LoginRequested: login_requested,
         OpenRequested: open_requested,
+        PublishMix: publish_mix,
         PublishRun: publish_run,
         Received: _received,
     },

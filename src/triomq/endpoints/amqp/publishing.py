@@ -1,39 +1,36 @@
 """The publishing half of one AMQP channel: from runs of publishes to the queues that they are routed to."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from triomq.core import (
     CachedRoute,
     Confirms,
     Forbidden,
     Head,
+    NoSuchSink,
     Pressure,
     PublishingPaused,
     QueueMessage,
+    RoutedHead,
     RoutedRun,
+    SinkInternal,
     Transaction,
 )
+from triomq.endpoints.amqp.inspecting import Inspector
 from triomq.endpoints.amqp.permissions import access_refused
 from triomq.endpoints.amqp.refusals import AMQPRefusal
-from triomq.endpoints.content import (
-    CC,
-    CHECKED,
-    HAS_DELIVERY_MODE,
-    HAS_HEADERS,
-    HAS_REPLY_TO,
-    LOOKED_INTO,
-    InvalidProperties,
-    by_mode,
-    check_claims,
-    copies_of,
-    head_of,
-    suspects,
-    with_reply_name,
+from triomq.endpoints.content import InvalidProperties, head_of
+from triomq.errors import Refused
+from triomq.protocols.amqp import (
+    BasicNack,
+    BasicPublish,
+    BasicReturn,
+    Framing,
+    PublishKind,
+    PublishMix,
+    PublishRun,
 )
-from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing, FramingTable, PublishRun
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp.channel import ServerChannel
@@ -44,13 +41,8 @@ _HEADS = 1024  # heads remembered per channel: publishers repeat keys; those tha
 _NO_ROUTE = (312, "NO_ROUTE")
 _NO_CONSUMERS = (313, "NO_CONSUMERS")
 
-
-class _Special(msgspec.Struct, frozen=True):
-    """A message that does not go on as it came, or not by its own key alone."""
-
-    framing: Framing
-    content: bytes
-    keys: tuple[str, ...]  # further routing keys
+_Routed = tuple[BasicPublish, RoutedRun]
+"""A run, and the method that it came with."""
 
 
 def publish_run(connection: "AMQPServerConnection", event: PublishRun) -> None:
@@ -58,6 +50,13 @@ def publish_run(connection: "AMQPServerConnection", event: PublishRun) -> None:
     channel = connection.open_channels.get(event.channel)
     if channel is not None:
         channel.publisher.publish(event)
+
+
+def publish_mix(connection: "AMQPServerConnection", event: PublishMix) -> None:
+    """Publish what came on a channel with several keys, or in several shapes."""
+    channel = connection.open_channels.get(event.channel)
+    if channel is not None:
+        channel.publisher.publish_mix(event)
 
 
 class ChannelPublisher:
@@ -71,14 +70,13 @@ class ChannelPublisher:
         "_alike",
         "_channel",
         "_framing",
-        "_framings",
-        "_has_store",
-        "_head",
+        "_inspector",
+        "_kinds",
         "_looked_into",
         "_method",
         "_persistent",
         "_publisher",
-        "_route",
+        "_routed",
         "_version",
         "confirms",
     )
@@ -87,17 +85,16 @@ class ChannelPublisher:
         self.confirms: Confirms | None = None
         self._channel = channel
         self._publisher = channel.connection.publisher
-        self._has_store = channel.connection.directory.persistence is not None
-        self._looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._has_store else 0)
-        self._framings: FramingTable | None = None  # of contents that were changed
+        self._inspector = Inspector(channel)
+        self._looked_into = self._inspector.looked_into
         # What was published last, and all that is known of messages like it.
         self._method: BasicPublish | None = None
         self._framing: Framing | None = None
         self._persistent = False
-        self._head = Head()
-        self._route = CachedRoute("", "")
-        self._alike: dict[tuple[str, str, Framing, bool], tuple[Head, CachedRoute]] = {}
-        self._version = -1  # of the directory, when the table was begun
+        self._routed = RoutedHead(CachedRoute("", ""), Head())
+        self._alike: dict[tuple[str, str, Framing, bool], RoutedHead] = {}
+        self._kinds: dict[PublishKind, RoutedHead] = {}  # of those that go on as they came
+        self._version = -1  # of the directory, when the tables were begun
 
     def publish(self, run: PublishRun) -> None:
         """Hand a run of publishes to the queues that it is routed to.
@@ -112,163 +109,163 @@ class ChannelPublisher:
         method, framing = run.method, run.framing
         try:
             persistent = False
-            if framing.flags & self._looked_into or method.immediate or self._channel.transaction is not None:
-                mode = self._mode_of(run)
+            if framing.flags & self._looked_into or self._is_apart(method):
+                mode = None if self._is_apart(method) else self._inspector.mode_of(run)
                 if mode is None:
-                    self._look_into(run)
+                    self._look_into([run])
                     return
                 persistent = mode
             if method is not self._method or framing is not self._framing or persistent is not self._persistent:
                 self._look_up(method, framing, persistent=persistent)
+            route, head = self._routed.route, self._routed.head
             try:
                 self._publisher.publish(
-                    self._route,
-                    self._head,
+                    route,
+                    head,
                     run.contents,
                     run.size,
                     self.confirms,
                     self._return_unrouted if method.mandatory else None,
                 )
             except PublishingPaused as paused:
-                self._wait_or_refuse(paused, method, [RoutedRun(self._route, self._head, run.contents, run.size)])
+                self._wait_or_refuse(paused, [(method, RoutedRun(route, head, run.contents, run.size))])
         except Forbidden as refused:
             raise access_refused(self._channel, "exchange", refused.name) from None
+
+    def publish_mix(self, mix: PublishMix) -> None:
+        """Hand publishes of several keys to the queues that each of them is routed to; raises what ``publish`` does.
+
+        What comes before a publish that is refused counts, as if each had come as a run.
+        """
+        try:
+            routed = None if self._is_apart(mix.method) else self._routed_of(mix.kinds)
+            if routed is None:
+                self._look_into(mix.runs())
+                return
+            unrouted = self._return_unrouted if mix.method.mandatory else None
+            try:
+                taken = self._publisher.publish_mix(routed, mix.contents, mix.size, self.confirms, unrouted)
+            except (Forbidden, NoSuchSink, SinkInternal):
+                self._look_into(mix.runs())
+            except PublishingPaused as paused:
+                apart = zip(mix.kinds, routed, mix.contents, strict=True)
+                runs = [(kind.method, RoutedRun(one.route, one.head, [some], len(some))) for kind, one, some in apart]
+                self._wait_or_refuse(paused, runs)
+            else:
+                if taken.messages < len(routed):
+                    kinds, contents = mix.kinds[taken.messages :], mix.contents[taken.messages :]
+                    self._channel.connection.do_next(PublishMix(mix.channel, kinds, contents, sum(map(len, contents))))
+        except Forbidden as refused:
+            raise access_refused(self._channel, "exchange", refused.name) from None
+
+    def _is_apart(self, method: BasicPublish) -> bool:
+        """Return whether messages are not simply for queues: they belong to a transaction, or to consumers alone."""
+        return method.immediate or self._channel.transaction is not None
 
     # What messages share
 
     def _look_up(self, method: BasicPublish, framing: Framing, *, persistent: bool) -> None:
         """Look up the head and the route of messages, the same ones for messages that are alike."""
-        alike = (method.exchange, method.routing_key, framing, persistent)
-        known = self._alike.get(alike)
-        if known is None:
-            known = self._learn(alike)
-        self._head, self._route = known
+        self._routed = self._find(method, framing, persistent=persistent)
         self._method, self._framing, self._persistent = method, framing, persistent
 
-    def _learn(self, alike: tuple[str, str, Framing, bool]) -> tuple[Head, CachedRoute]:
+    def _find(self, method: BasicPublish, framing: Framing, *, persistent: bool) -> RoutedHead:
+        alike = (method.exchange, method.routing_key, framing, persistent)
+        return self._alike.get(alike) or self._learn(alike)
+
+    def _learn(self, alike: tuple[str, str, Framing, bool]) -> RoutedHead:
         """Create head and route; what is known of queues that may be gone is forgotten first."""
         connection = self._channel.connection
         version = connection.directory.version
         if version != self._version or len(self._alike) >= _HEADS:
             self._alike.clear()
+            self._kinds.clear()
             self._version = version
         exchange, key, framing, persistent = alike
         head = head_of(exchange, key, framing, publisher=connection.session.number, persistent=persistent)
-        known = self._alike[alike] = head, CachedRoute(exchange, key)
+        known = self._alike[alike] = RoutedHead(CachedRoute(exchange, key), head)
         return known
 
-    # Runs with messages that concern the broker
-
-    def _mode_of(self, run: PublishRun) -> bool | None:
-        """Return whether a run is persistent, if it goes on as it came and as one; None if that is not clear yet."""
-        framing = run.framing
-        if framing.flags & self._looked_into != HAS_DELIVERY_MODE:
-            return None
-        if run.method.immediate or self._channel.transaction is not None:
-            return None
-        modes = by_mode(framing, run.contents)
-        return modes[0][0] if len(modes) == 1 else None
-
-    def _look_into(self, run: PublishRun) -> None:
-        """Publish a run that does not go on as it came, or not as one; what comes before a bad message counts."""
-        method, runs, error = run.method, [], None
+    def _routed_of(self, kinds: Sequence[PublishKind]) -> list[RoutedHead] | None:
+        """Return head and route of each message of a mix; None if some do not go on as they came."""
         try:
-            for part in self._parts(run):
-                runs.append(part)
-        except InvalidProperties as refusal:
-            error = refusal
+            return [self._kinds[kind] for kind in kinds]
+        except KeyError:
+            pass
+        found: dict[PublishKind, RoutedHead] = {}
+        for kind in dict.fromkeys(kinds):
+            known = self._kinds.get(kind)
+            if known is None:
+                persistent = self._inspector.mode_in(kind.framing, kind.shape)
+                if persistent is None:
+                    return None
+                known = self._find(kind.method, kind.framing, persistent=persistent)
+            found[kind] = known
+        if len(self._kinds) >= _HEADS:
+            self._kinds.clear()
+        self._kinds.update(found)
+        return [found[kind] for kind in kinds]
+
+    # Messages that concern the broker
+
+    def _look_into(self, runs: Sequence[PublishRun]) -> None:
+        """Publish runs that do not go on as they came, or not as one; what comes before a bad message counts."""
+        parts: list[_Routed] = []
+        error: Refused | None = None
+        for run in runs:
+            try:
+                for part in self._inspector.parts(run):
+                    routed = self._find(run.method, part.framing, persistent=part.persistent)
+                    route = routed.route
+                    if part.keys:
+                        route = CachedRoute(route.sink, route.key, part.keys)
+                    size = run.size if part.contents is run.contents else sum(map(len, part.contents))
+                    parts.append((run.method, RoutedRun(route, routed.head, part.contents, size)))
+            except InvalidProperties as refusal:
+                error = refusal
+                break
         try:
-            self._publish_all(method, runs)
+            if len(runs) > 1:
+                parts, error = self._up_to_refused(parts, error)
+            self._publish_all(parts)
         except PublishingPaused as paused:
-            self._wait_or_refuse(paused, method, runs)
+            self._wait_or_refuse(paused, parts)
         if error is not None:
-            if not runs:
+            if isinstance(error, InvalidProperties):
                 self._require_exchange(run)  # that there is none comes first
             raise error
 
-    def _parts(self, run: PublishRun) -> Iterator[RoutedRun]:
-        """Cut a run into messages that go together.
-
-        Raises:
-            InvalidProperties: A property of the next message is not acceptable.
-        """
-        contents, done = run.contents, 0
-        for number in suspects(run.framing, contents):
+    def _up_to_refused(self, parts: list[_Routed], error: Refused | None) -> tuple[list[_Routed], Refused | None]:
+        """Return what comes before the first message that may not go where it is to, and why it may not."""
+        for place, (_, part) in enumerate(parts):
             try:
-                special = self._inspect(run.framing, contents[number])
-            except InvalidProperties:
-                yield from self._neighbours(run, done, number)
-                raise
-            if special is not None:
-                yield from self._neighbours(run, done, number)
-                yield self._special(run.method, special)
-                done = number + 1
-        yield from self._neighbours(run, done, len(contents))
-
-    def _inspect(self, framing: Framing, content: bytes) -> _Special | None:
-        """Check one message's properties, and see what is to be changed; None if it goes on as it came.
-
-        Raises:
-            InvalidProperties: A property is not acceptable.
-        """
-        encoded = framing.properties(content)
-        if framing.flags & CHECKED:
-            check_claims(encoded, self._channel.connection.session.user)
-        changed = encoded
-        keys: tuple[str, ...] = ()
-        if framing.flags & HAS_REPLY_TO:
-            changed = with_reply_name(self._channel, encoded)
-        if framing.flags & HAS_HEADERS and CC in encoded:
-            copies = copies_of(changed)
-            changed, keys = copies.properties or changed, copies.keys
-        if changed is encoded:
-            return _Special(framing, content, keys) if keys else None
-        if self._framings is None:
-            self._framings = FramingTable()
-        return _Special(self._framings.joined(changed), changed + framing.body(content), keys)
-
-    def _neighbours(self, run: PublishRun, start: int, stop: int) -> Iterator[RoutedRun]:
-        """Cut neighbours of a run, or all of it, where the delivery mode changes."""
-        contents = run.contents
-        if stop - start < len(contents):
-            contents = contents[start:stop]
-        if not contents:
-            return
-        for persistent, some in self._by_mode(run.framing, contents):
-            self._look_up(run.method, run.framing, persistent=persistent)
-            size = run.size if some is run.contents else sum(map(len, some))
-            yield RoutedRun(self._route, self._head, some, size)
-
-    def _by_mode(self, framing: Framing, contents: list[bytes]) -> Sequence[tuple[bool, list[bytes]]]:
-        return by_mode(framing, contents) if self._has_store else [(False, contents)]
-
-    def _special(self, method: BasicPublish, special: _Special) -> RoutedRun:
-        """Return the run of one message, by all its keys."""
-        content = special.content
-        ((persistent, _),) = self._by_mode(special.framing, [content])
-        self._look_up(method, special.framing, persistent=persistent)
-        keys = special.keys
-        route = CachedRoute(method.exchange, method.routing_key, keys) if keys else self._route
-        return RoutedRun(route, self._head, [content], len(content))
+                self._publisher.admit([part])
+            except (Forbidden, NoSuchSink, SinkInternal) as refusal:
+                return parts[:place], refusal
+        return parts, error
 
     def _require_exchange(self, run: PublishRun) -> None:
         """Refuse a run whose exchange is not there, or not for this user."""
-        self._look_up(run.method, run.framing, persistent=False)
+        routed = self._find(run.method, run.framing, persistent=False)
         try:
-            self._publisher.admit([RoutedRun(self._route, self._head, run.contents[:1], 0)])
+            self._publisher.admit([RoutedRun(routed.route, routed.head, run.contents[:1], 0)])
         except PublishingPaused:
             pass
 
     # Where they go
 
-    def _publish_all(self, method: BasicPublish, runs: Sequence[RoutedRun]) -> None:
-        """Publish all runs or none, as the method's flags and the channel's mode want it."""
-        if method.immediate or self._channel.transaction is not None:
-            for run in self._publisher.admit(runs):
+    def _publish_all(self, parts: Sequence[_Routed]) -> None:
+        """Publish all runs or none, as the flags of their methods, all the same, and the channel's mode want it."""
+        if not parts:
+            return
+        method = parts[0][0]
+        if self._is_apart(method):
+            admitted = [(method, run) for method, part in parts for run in self._publisher.admit([part])]
+            for method, run in admitted:
                 self._place_apart(method, run)
         else:
-            self._method = method  # for messages that come back
-            self._publisher.publish_all(runs, self.confirms, self._return_unrouted if method.mandatory else None)
+            unrouted = self._return_unrouted if method.mandatory else None
+            self._publisher.publish_all([part for _, part in parts], self.confirms, unrouted)
 
     def _place_apart(self, method: BasicPublish, run: RoutedRun) -> None:
         """Add messages to the transaction, or offer them to consumers that are there now."""
@@ -280,25 +277,25 @@ class ChannelPublisher:
     def offer(self, method: BasicPublish, run: RoutedRun) -> None:
         """Deal with messages that are not for a queue: there is none, or they are for consumers that are there now."""
         missed = self._publisher.offer(run, self.confirms)
-        self._return(method, run.head, missed, _NO_CONSUMERS if run.route.queues else _NO_ROUTE)
+        if run.route.queues:
+            self._return(run.head, missed, _NO_CONSUMERS)
+        elif method.mandatory:
+            self._return(run.head, missed, _NO_ROUTE)
 
-    def return_unrouted(self, method: BasicPublish, run: RoutedRun) -> None:
+    def return_unrouted(self, run: RoutedRun) -> None:
         """Send a mandatory run back whose queues have gone since it was routed."""
-        self._return(method, run.head, run.contents, _NO_ROUTE)
+        self._return_unrouted(run.head, run.contents)
 
     def commit(self, work: Transaction) -> None:
         """Do what a transaction has gathered; raises what ``Transaction.commit`` does."""
         self._publisher.commit(work)
 
     def _return_unrouted(self, head: Head, contents: Sequence[bytes]) -> None:
-        assert self._method is not None
-        self._return(self._method, head, contents, _NO_ROUTE)
+        self._return(head, contents, _NO_ROUTE)
 
-    def _return(self, method: BasicPublish, head: Head, contents: Sequence[bytes], reason: tuple[int, str]) -> None:
+    def _return(self, head: Head, contents: Sequence[bytes], reason: tuple[int, str]) -> None:
         """Send messages back that were to reach a queue or a consumer (section 1.8.3.7, mandatory and immediate)."""
-        if reason is _NO_ROUTE and not method.mandatory:
-            return
-        answer = BasicReturn(*reason, method.exchange, method.routing_key)
+        answer = BasicReturn(*reason, head.exchange, head.routing_key)
         channel = self._channel
         for content in contents:
             message = QueueMessage(head, content)
@@ -306,7 +303,7 @@ class ChannelPublisher:
 
     # When nothing is taken
 
-    def _wait_or_refuse(self, paused: PublishingPaused, method: BasicPublish, runs: Sequence[RoutedRun]) -> None:
+    def _wait_or_refuse(self, paused: PublishingPaused, parts: Sequence[_Routed]) -> None:
         """Refuse what is not taken now, if waiting is worse: acks that make room would wait behind it.
 
         Raises:
@@ -325,10 +322,10 @@ class ChannelPublisher:
             raise AMQPRefusal(406, f"{paused.pressure.value}; the whole transaction was rolled back")
         if self.confirms is None:
             raise AMQPRefusal(506, "the store cannot be written: persistent messages are refused; use confirms")
-        for run in runs:
+        for method, run in parts:
             for content in run.contents:  # some of them may go to queues that take them
                 try:
-                    self._publish_all(method, [run._replace(contents=[content], size=len(content))])
+                    self._publish_all([(method, run._replace(contents=[content], size=len(content)))])
                 except PublishingPaused:
                     self.confirms.expect(1, 1).refused((0,))
 

@@ -27,7 +27,7 @@ class ChannelTransaction:
         self._channel = channel
         self._work = Transaction(channel.connection.directory)
         self._offers: list[tuple[BasicPublish, RoutedRun]] = []  # for no queue
-        self._mandatory: list[tuple[BasicPublish, RoutedRun]] = []  # their queues may be gone at the commit
+        self._mandatory: list[RoutedRun] = []  # their queues may be gone at the commit
         self._settled: list[tuple[Numbered, Sequence[int]]] = []
 
     @property
@@ -41,7 +41,7 @@ class ChannelTransaction:
             self._offers.append((method, run))
         else:
             if method.mandatory:
-                self._mandatory.append((method, run))
+                self._mandatory.append(run)
             self._work.publish(run.route.queues, Publish(run.head, run.contents, run.size))
 
     def settle(self, numbered: Numbered, outcome: Outcome, offsets: Sequence[int]) -> None:
@@ -58,7 +58,7 @@ class ChannelTransaction:
             Restarting: A queue is being restarted; nothing was done, commit again when it runs.
         """
         has = self._channel.connection.directory.has
-        lost = [(method, run) for method, run in self._mandatory if not any(map(has, run.route.queues))]
+        lost = [run for run in self._mandatory if not any(map(has, run.route.queues))]
         try:
             self._channel.publisher.commit(self._work)
         except QueueFull as full:
@@ -67,8 +67,8 @@ class ChannelTransaction:
             raise AMQPRefusal(406, f"{where} is full; the whole transaction was rolled back") from full
         offers, self._offers, self._mandatory = self._offers, [], []
         self._settled = []
-        for method, run in lost:
-            self._channel.publisher.return_unrouted(method, run)
+        for run in lost:
+            self._channel.publisher.return_unrouted(run)
         for method, run in offers:
             self._channel.publisher.offer(method, run)
 

@@ -24,6 +24,7 @@ from triomq.core import (
     Get,
     Ledger,
     Outcome,
+    Pause,
     Pressure,
     Properties,
     Publisher,
@@ -173,7 +174,9 @@ class DomainWork(InPlaceActor):
         no_ack: bool = False,
         exclusive: bool = False,
         priority: int = 0,
+        weight: int = 0,
         no_local: bool = False,
+        shared: tuple[Window, ...] = (),
     ) -> Subscription:
         """Consume from a queue: its messages come to ``delivered`` from now on.
 
@@ -184,7 +187,9 @@ class DomainWork(InPlaceActor):
             no_ack: Whether the client settles nothing; its messages are to be settled when they are delivered.
             exclusive: Whether it wants to be the queue's only consumer.
             priority: Of several consumers those with the highest get messages first.
+            weight: The same among those of equal priority.
             no_local: Whether messages that this session has published never come.
+            shared: Windows that it shares with other subscriptions.
 
         Raises:
             Forbidden: The user may not consume from it.
@@ -203,7 +208,9 @@ class DomainWork(InPlaceActor):
             settles=not no_ack,
             exclusive=exclusive,
             priority=priority,
+            weight=weight,
             no_local=no_local,
+            shared=shared,
         )
         self.begin(subscription)
         self.subscriptions[subscription] = None
@@ -311,10 +318,10 @@ class DomainWork(InPlaceActor):
             answers.append(placed)
             answered.set()
 
-        deadline = trio.current_time() + patience
+        deadline, pause = trio.current_time() + patience, Pause()
         while True:
             try:
-                count = self.perform(self.publish, sink, key, body, properties, done)
+                count = self.perform(self._publish_for_task, pause, sink, key, body, properties, done)
                 break
             except PublishingPaused as paused:
                 with trio.move_on_at(deadline) as waiting:
@@ -325,9 +332,26 @@ class DomainWork(InPlaceActor):
             await answered.wait()
             if not all(answers):
                 raise LimitExceeded("a queue has no room for the message")
+            await pause.wait()
         else:
             await trio.lowlevel.checkpoint()
         return count
+
+    def _publish_for_task(
+        self,
+        pause: Pause,
+        sink: str,
+        key: str,
+        body: bytes,
+        properties: Properties | None,
+        done: Callable[[bool], None],
+    ) -> int:
+        """Publish so that the task pauses, and not this client, if it runs ahead of consumers."""
+        source, self.publisher.source = self.publisher.source, pause
+        try:
+            return self.publish(sink, key, body, properties, done)
+        finally:
+            self.publisher.source = source
 
 
 def return_unseen(batch: Batch, window: Window | None) -> None:

@@ -228,6 +228,10 @@ class StreamClient(Client):
         if self._outbox.unsent or self._outbox.finished:
             self.ref.touch()
 
+    def do_next(self, event: Any) -> None:
+        """Put what is left of an event before all others; the turn's budget is looked at before it is handled."""
+        self._events.appendleft(event)
+
     @property
     def is_finished(self) -> bool:
         """Whether the engine expects nothing more."""

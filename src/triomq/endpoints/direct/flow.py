@@ -16,7 +16,7 @@ ceiling. It is waited for again as soon as it takes a tenth of what others take,
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -227,7 +227,7 @@ class SinkFlow:
         self._now = now
         self._go_on = go_on
         self._log = log
-        self.published: list[tuple[Ref, ...]] = []
+        self.published: list[Sequence[Ref]] = []
         """The queues of each run of this turn, which the publisher adds itself: a call for each would cost more."""
         self._accounts: dict[Pace, _Account] = {}
         self._behind: dict[Pace, _Account] = {}  # those that are waited for

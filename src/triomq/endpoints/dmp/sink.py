@@ -6,7 +6,7 @@ The lease names the sink. What a message itself calls its exchange is carried al
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from triomq.core import CachedRoute, Directory, Head, QueueMessage, RoutedRun, Unrouted
+from triomq.core import CachedRoute, Directory, Head, QueueMessage, RoutedHead, RoutedRun, Unrouted
 from triomq.endpoints.content import (
     CC,
     CHECKED,
@@ -49,18 +49,15 @@ class DirectSink:
     """
 
     __slots__ = (
-        "_alike",
         "_connection",
         "_directory",
         "_grant",
         "_has_store",
-        "_head",
         "_looked_into",
         "_name",
         "_persistent",
         "_publisher",
-        "_route",
-        "_shape",
+        "_transient",
         "_version",
         "_went_to",
     )
@@ -74,13 +71,10 @@ class DirectSink:
         self._publisher = connection.publisher
         self._has_store = self._directory.persistence is not None
         self._looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._has_store else 0)
-        # What was published last, and all that is known of messages like it.
-        self._shape: Envelope | None = None
-        self._persistent = False
-        self._head = Head()
-        self._route = CachedRoute("", "")
-        self._alike: dict[tuple[Envelope, bool], tuple[Head, CachedRoute]] = {}
-        self._version = -1  # of the directory, when the table was begun
+        # Where messages of each envelope go, those that do not concern a store and those that do.
+        self._transient: dict[Envelope, RoutedHead] = {}
+        self._persistent: dict[Envelope, RoutedHead] = {}
+        self._version = -1  # of the directory, when these were begun
 
     def publish(self, run: MessageRun) -> None:
         """Hand a run of messages to the queues that it is routed to.
@@ -94,43 +88,52 @@ class DirectSink:
             if shape.flags & self._looked_into or shape.immediate:
                 self._look_into(run)
                 return
+            unrouted = self._lost if shape.mandatory else None
             if run.envelopes is not None:
-                self._publish_mixed(run)
+                self._publish_mix(run, run.envelopes, unrouted)
                 return
-            if shape is not self._shape or self._persistent:
-                self._look_up(shape, persistent=False)
-            route, unrouted = self._route, self._lost if shape.mandatory else None
+            known = self._transient.get(shape) or self._routed((shape,), persistent=False)[0]
+            route, head = known.route, known.head
             if route.version == self._directory.version:
-                self._publisher.publish(route, self._head, run.contents, run.size, None, unrouted)
+                self._publisher.publish(route, head, run.contents, run.size, None, unrouted)
                 self._went_to.append(route.queues)
             else:
-                self._publish_admitted([RoutedRun(route, self._head, run.contents, run.size)], unrouted)
+                self._publish_admitted([RoutedRun(route, head, run.contents, run.size)], unrouted)
         except Refused as error:
             raise denial_of(error) from None
 
+    def _publish_mix(self, run: MessageRun, envelopes: Sequence[Envelope], unrouted: Unrouted | None) -> None:
+        """Publish messages whose names differ; what is too much for one turn goes on in another one."""
+        routed = self._routed(envelopes, persistent=False)
+        taken = self._publisher.publish_mix(routed, run.contents, run.size, None, unrouted)
+        self._went_to += taken.queues
+        if taken.messages < len(routed):
+            self._connection.do_next(run.behind(taken.messages))
+
     # What messages share
 
-    def _look_up(self, shape: Envelope, *, persistent: bool) -> None:
-        """Look up the head and the route of messages, the same ones for messages that are alike."""
-        known = self._alike.get((shape, persistent))
-        if known is None:
-            known = self._learn(shape, persistent=persistent)
-        self._head, self._route = known
-        self._shape, self._persistent = shape, persistent
+    def _routed(self, shapes: Sequence[Envelope], *, persistent: bool) -> Sequence[RoutedHead]:
+        """Return route and head of messages with these shapes, which have the same flags and options."""
+        known = self._persistent if persistent else self._transient
+        if self._directory.version != self._version or len(known) >= _HEADS:
+            self._transient.clear()  # which may name queues that are gone
+            self._persistent.clear()
+            self._version = self._directory.version
+        new = [shape for shape in shapes if shape not in known]
+        if new:
+            self._learn(known, new, persistent=persistent)
+        return [known[shape] for shape in shapes]
 
-    def _learn(self, shape: Envelope, *, persistent: bool) -> tuple[Head, CachedRoute]:
-        """Create head and route; what is known of queues that may be gone is forgotten first."""
-        version = self._directory.version
-        if version != self._version or len(self._alike) >= _HEADS:
-            self._alike.clear()
-            self._version = version
+    def _learn(self, known: dict[Envelope, RoutedHead], shapes: Sequence[Envelope], *, persistent: bool) -> None:
+        """Create routes and heads, which differ in names and offsets alone."""
+        first, name = shapes[0], self._name
         # Where options are set it cannot be sent on as it is: on a feed they are 0.
-        frame = 0 if shape.options else WHOLE
-        start, stop = shape.properties_start, shape.properties_stop
-        layout = UnframedShape(frame, start, stop, shape.body_start, 0, shape.flags)
-        head = self._make_head(shape, layout, persistent=persistent)
-        known = self._alike[shape, persistent] = head, CachedRoute(self._name, shape.routing_key)
-        return known
+        flags, frame = first.flags, 0 if first.options else WHOLE
+        traits = self._make_head(first, UnframedShape(0, 0, 0, 0, 0, flags), persistent=persistent).traits
+        for shape in shapes:
+            key, stop = shape.routing_key, shape.properties_stop
+            head = Head(shape.exchange, key, shape.properties_start, stop, stop + 4, 0, frame, flags, traits)
+            known[shape] = RoutedHead(CachedRoute(name, key), head)
 
     def _make_head(self, shape: Envelope, layout: UnframedShape, *, persistent: bool) -> Head:
         publisher = self._connection.session.number
@@ -142,14 +145,6 @@ class DirectSink:
             persistent=persistent,
             expendable=True,  # there are no confirms
         )
-
-    def _publish_mixed(self, run: MessageRun) -> None:
-        """Publish messages each of which may go elsewhere; all of them or none."""
-        runs = []
-        for part in run.alike():
-            self._look_up(part.envelope, persistent=False)
-            runs.append(RoutedRun(self._route, self._head, part.contents, part.size))
-        self._publish_admitted(runs, self._lost if run.envelope.mandatory else None)
 
     # Runs with messages that concern the broker
 
@@ -203,8 +198,8 @@ class DirectSink:
         if not contents:
             return
         for persistent, some in by_mode(shape, contents) if self._has_store else [(False, contents)]:
-            self._look_up(shape, persistent=persistent)
-            yield RoutedRun(self._route, self._head, some, sum(map(len, some)))
+            (known,) = self._routed((shape,), persistent=persistent)
+            yield RoutedRun(known.route, known.head, some, sum(map(len, some)))
 
     def _special(self, shape: Envelope, properties: bytes, body: bytes, keys: tuple[str, ...]) -> RoutedRun:
         """Return the run of one message that does not go on as it came, by all its keys."""

@@ -3,6 +3,7 @@
 Publishes, deliveries and acks come as runs, because one event per message would cost more than the message.
 """
 
+from itertools import groupby
 from typing import TypeAlias
 
 import msgspec
@@ -149,6 +150,19 @@ class PublishMix(msgspec.Struct, frozen=True):
     def method(self) -> BasicPublish:
         """The first one's."""
         return self.kinds[0].method
+
+    def runs(self) -> list[PublishRun]:
+        """Cut it where method or framing change."""
+        runs: list[PublishRun] = []
+        start = 0
+        for _, group in groupby(self.kinds, key=lambda kind: (id(kind.method), id(kind.framing))):
+            kinds = list(group)
+            kind, stop = kinds[0], start + len(kinds)
+            contents = self.contents[start:stop]
+            shape = kind.shape if all(other is kind for other in kinds) else None
+            runs.append(PublishRun(self.channel, kind.method, kind.framing, contents, sum(map(len, contents)), shape))
+            start = stop
+        return runs
 
 
 class AckRun(msgspec.Struct, frozen=True):

@@ -29,14 +29,13 @@ make a message, and a run does without two of the three.
 
 import struct
 from collections.abc import Callable
-from itertools import groupby
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp.channel import ChannelState
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.content import Framing, FramingTable
-from triomq.protocols.amqp.events import AckRun, DeliverRun, Event, PublishRun
+from triomq.protocols.amqp.events import AckRun, DeliverRun, Event, PublishMix, PublishRun
 from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, OVERHEAD
 from triomq.protocols.amqp.kinds import MethodCache, Opening, OpeningTable, PublishKind
 from triomq.protocols.amqp.methods import BasicDeliver, BasicPublish, Method
@@ -231,14 +230,7 @@ class RunReader:
         if first:
             if any(other.method is not kind.method or other.framing is not kind.framing for other in set(kinds)):
                 if len(contents) - first < LONG_RUN:
-                    for _, some in groupby(
-                        zip(kinds, contents, strict=True), key=lambda pair: (id(pair[0].method), id(pair[0].framing))
-                    ):
-                        pairs = list(some)
-                        kind = pairs[0][0]
-                        members = [content for _, content in pairs]
-                        size = sum(map(len, members))
-                        self._events.append(PublishRun(number, kind.method, kind.framing, members, size))
+                    self._events.append(PublishMix(number, kinds, contents, sum(map(len, contents))))
                     return
                 before = kinds[:first]
                 self._add_publishes(number, before, contents[:first], before.count(before[-1]) < first)

@@ -53,19 +53,25 @@ class Shape:
     __slots__ = (
         "_first",
         "_middle",
+        "_parts",
         "_strides",
         "_strides_of",
+        "delivery_mode",
         "expected",
         "framing",
-        "layout",
         "least",
         "length",
+        "names",
         "read",
     )
 
     def __init__(self, framing: Framing, layout: Layout, data: bytes, start: int) -> None:
         self.framing = framing
-        self.layout = layout
+        self.names = layout.names
+        """The names of header fields."""
+        self.delivery_mode = layout.delivery_mode
+        """The delivery mode; 0 without one."""
+        self._parts = layout.parts
         form = struct.Struct(f">11sQ{_skipping(layout.parts, 0, 4)}I")
         self.read = form.unpack_from
         """Reads the fixed octets and both sizes of a content, whose header frame begins at an offset."""
@@ -96,7 +102,7 @@ class Shape:
         """
         size = self.expected[1]
         if self._strides_of != (skip, size):
-            form = _skipping(self.layout.parts, skip + _FLAGS_AT, _FRAME_END_AND_OPENING)
+            form = _skipping(self._parts, skip + _FLAGS_AT, _FRAME_END_AND_OPENING)
             self._strides = struct.Struct(f">{form}{size}x1s"), struct.Struct(f">{skip}x{self.length}s")
             self._strides_of = skip, size
         return self._strides

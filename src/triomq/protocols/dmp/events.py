@@ -46,6 +46,11 @@ class MessageRun(msgspec.Struct, frozen=True):
         """Go through the messages, each with its envelope."""
         return zip(self.envelopes or repeat(self.envelope, len(self.contents)), self.contents, strict=True)
 
+    def behind(self, count: int) -> "MessageRun":
+        """Return what is left behind so many messages, of which there are more."""
+        contents, envelopes = self.contents[count:], self.envelopes and self.envelopes[count:]
+        return MessageRun(envelopes[0] if envelopes else self.envelope, contents, sum(map(len, contents)), envelopes)
+
     def alike(self) -> Iterator["MessageRun"]:
         """Cut the run where the envelope changes."""
         if self.envelopes is None:

@@ -5,6 +5,8 @@ eMQP has no refusal: what a broker does not want it drops. ERROR is an extension
 
 from typing import Final, Literal, TypeAlias
 
+from triomq.errors import RemoteProtocolError
+
 Code: TypeAlias = Literal["malformed", "forbidden", "full", "alarm", "disk", "unknown", "too-old", "leaving", "inform"]
 
 CODES: Final[dict[Code, str]] = {
@@ -21,8 +23,8 @@ CODES: Final[dict[Code, str]] = {
 """What each code means. A peer may send others, which stand for a refusal as well."""
 
 
-class PeerError(Exception):
-    """The peer broke a rule; never leaves the engine."""
+class PeerError(RemoteProtocolError):
+    """The peer broke a rule, and which answer that has; never leaves an engine."""
 
     def __init__(self, text: str, code: Code = "malformed") -> None:
         self.code = code

@@ -83,7 +83,7 @@ def decode_extension(frame: bytes) -> Extension:
     """Read the frame.
 
     Raises:
-        PeerError: it is none.
+        RemoteProtocolError: it is none.
     """
     if len(frame) > LONGEST:
         raise PeerError(f"an extension frame of {len(frame)} bytes; at most {LONGEST} are allowed")

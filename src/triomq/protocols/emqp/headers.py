@@ -97,7 +97,7 @@ def parse_headers(frame: bytes) -> Headers:
     A JSON object or array is read as well, as one table of the specification calls the frame a dictionary.
 
     Raises:
-        PeerError: it is none, or released workers would misread it.
+        RemoteProtocolError: it is none, or released workers would misread it.
     """
     if not frame:
         return NO_HEADERS
