@@ -76,7 +76,7 @@ class Shape:
         self.read = form.unpack_from
         """Reads the fixed octets and both sizes of a content, whose header frame begins at an offset."""
         self.least = form.size
-        """How many octets that takes: all but the body and its frame's end."""
+        """How many octets that takes, which are all but the body and its frame's end."""
         self.expected: tuple[Any, ...] = self.read(data, start)
         """What was read of the last one."""
         self.length = self.least + self.expected[1] + 1
