@@ -42,8 +42,8 @@ from triomq.protocols.amqp.channel import ChannelState
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.content import Framing, FramingTable
 from triomq.protocols.amqp.events import AckRun, DeliverRun, Event, PublishMix, PublishRun
-from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, OVERHEAD
-from triomq.protocols.amqp.kinds import MethodCache, Opening, OpeningTable, PublishKind
+from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, METHOD, OVERHEAD
+from triomq.protocols.amqp.kinds import KindTable, MethodCache, PublishKind
 from triomq.protocols.amqp.methods import BasicDeliver, BasicPublish, Method
 from triomq.protocols.amqp.shapes import Shape, ShapeTable
 from triomq.protocols.amqp.states import Role
@@ -72,6 +72,11 @@ _ACK_METHOD = b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
 # So many publishes alike are a run of their own; shorter ones between others are cheaper as a part of these.
 LONG_RUN = 16
 
+_NONE: dict[bytes, PublishKind] = {}  # kinds of no shape
+
+# What publishes that were read have in common: all; method and framing, while the shape was just learned; less.
+_ONE_KIND, _ONE_RUN, _MIXED = range(3)
+
 
 class BegunPublish(NamedTuple):
     """A publish that lacks only octets of its one body frame; the others are in order."""
@@ -91,8 +96,8 @@ class RunReader:
     __slots__ = (
         "_events",
         "_framings",
+        "_kinds",
         "_methods",
-        "_openings",
         "_properties",
         "_shape",
         "_shapes",
@@ -104,9 +109,9 @@ class RunReader:
 
     def __init__(self, methods: MethodCache, framings: FramingTable, events: list[Event]) -> None:
         self._methods = methods
-        self._openings = OpeningTable(methods)
         self._framings = framings
         self._shapes = ShapeTable()
+        self._kinds = KindTable(methods, self._shapes)
         self._shape: Shape | None = None  # of the last publish
         self._events = events
         # The header table that was found in order last: publishers repeat it while other properties change.
@@ -150,66 +155,89 @@ class RunReader:
 
     def publishes(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.publishes that begin with the method frame at ``position``, each in up to three frames."""
-        number, known, shape = channel.number, self._openings.known, self._shape
-        end = len(data)
-        last: PublishKind | None = None
+        number, end, body_max = channel.number, len(data), self.body_max
         kinds: list[PublishKind] = []
         contents: list[bytes] = []
-        first = 0  # where those of the last kind begin
+        last, shape, variety = None, self._shape, _ONE_KIND
+        known = _NONE if shape is None else shape.kinds
         while position + 7 < end:
-            # The method frame: one that is known is found by its octets. The last one of its size tells how many.
-            opening = known.get(data[position : position + 8 + data[position + 6]])
-            if opening is None:
-                opening = self._openings.open(data, position, number, self.payload_max)
-                if opening is None:
-                    break
-            # The content: mostly like the last one.
-            start = position + opening.size
-            if (
-                shape is not None
-                and start + shape.least <= end
-                and ((found := shape.read(data, start)) == shape.expected or shape.accept(found, self.body_max))
-            ):
-                stop, framing = start + shape.length, shape.framing
-                if stop > end or data[stop - 1] != FRAME_END:
-                    if not contents:
-                        self._begin(data, position, opening, number)
-                    break
+            # A method frame that came with this shape is found by its octets: it ends with the last one of its size.
+            kind = known.get(data[position : position + 8 + data[position + 6]])
+            if kind is not None and shape is not None and position + kind.skip + shape.least <= end:
+                start = position + kind.skip
+                if (found := shape.read(data, start)) == shape.expected or shape.accept(found, body_max):
+                    stop = start + shape.length
+                    if stop > end or data[stop - 1] != FRAME_END:
+                        break
+                else:
+                    kind = None
             else:
-                content = self._content(data, start, number)
-                if content is None:
-                    if not contents:
-                        self._begin(data, position, opening, number)
-                    break
-                stop, framing, shape = content
-            kind = opening.kinds.get(shape or id(framing)) or self._openings.kind(opening, framing, shape)
+                kind = None
             if kind is None:
-                break
+                publish = self._publish(data, position, number)
+                if publish is None:
+                    break
+                kind, start, stop = publish
+                shape = kind.shape
+                known = _NONE if shape is None else shape.kinds
             if kind is not last:
-                if last is not None:
-                    if len(contents) - first >= LONG_RUN or kind.flags != last.flags:
-                        self._add_publishes(number, kinds, contents, first)
-                        kinds, contents = [], []
-                    first = len(contents)
+                if last is not None and variety < _MIXED:
+                    if len(contents) >= LONG_RUN or kind.flags != last.flags:
+                        self._add_publishes(number, kinds, contents, variety)
+                        kinds, contents, variety = [], [], _ONE_KIND
+                    else:
+                        is_run = kind.method is last.method and kind.framing is last.framing
+                        variety = _ONE_RUN if is_run else _MIXED
+                elif last is not None and kind.flags != last.flags:
+                    self._add_publishes(number, kinds, contents, variety)
+                    kinds, contents, variety = [], [], _ONE_KIND
                 last = kind
+            elif data.startswith(data[position : start + _FLAGS_STOP], stop):
+                # Two in a row, and the next one has this method and length: many more may.
+                some = [data[start:stop]]
+                position = self._stretch(data, position, start, kind, some)
+                if variety == _MIXED and len(some) >= LONG_RUN:
+                    self._add_publishes(number, kinds, contents, variety)
+                    kinds, contents, variety = [], [], _ONE_KIND
+                kinds += [kind] * len(some)
+                contents += some
+                continue
             kinds.append(kind)
             contents.append(data[start:stop])
-            if first + 1 < len(contents) and data.startswith(data[position : start + _FLAGS_STOP], stop):
-                # The third one of a kind, in a row and of one length: more may follow.
-                position = self._stretch(data, position, start, kind, contents)
-                kinds += [kind] * (len(contents) - len(kinds))
-            else:
-                position = stop
+            position = stop
         self._shape = shape
-        if last is not None:
-            self._add_publishes(number, kinds, contents, first)
+        if contents:
+            self._add_publishes(number, kinds, contents, variety)
+        elif position + 7 < end:
+            self._begin(data, position, number)
         return position
+
+    def _publish(
+        self, data: bytes, position: int, number: int, whole: bool = True
+    ) -> tuple[PublishKind, int, int] | None:
+        """Return the kind of a publish, where its content begins, and where it ends; None as ``_content``."""
+        if len(data) - position < FRAME_HEADER.size:
+            return None
+        frame_type, channel, size = FRAME_HEADER.unpack_from(data, position)
+        start = position + OVERHEAD + size
+        if frame_type != METHOD or channel != number or size > self.payload_max:
+            return None
+        if start > len(data) or data[start - 1] != FRAME_END:
+            return None
+        frame = data[position:start]
+        method = self._kinds.read(frame)
+        content = None if method is None else self._content(data, start, number, whole)
+        if method is None or content is None:
+            return None
+        stop, framing, shape = content
+        return self._kinds.find(frame, method, framing, shape), start, stop
 
     @staticmethod
     def _stretch(data: bytes, position: int, start: int, kind: PublishKind, contents: list[bytes]) -> int:
         """Read publishes of a kind that are as long as the one at ``position``; return where they end."""
-        skip, stop, shape = start - position, start + len(contents[-1]), kind.shape
-        length = stop - position
+        skip, shape = kind.skip, kind.shape
+        length = skip + len(contents[-1])
+        stop = position + length
         if shape is not None:
             # One loop in C reads the octets that are fixed in all of them, another one cuts the contents.
             whole, cut = shape.strides(skip)
@@ -230,26 +258,21 @@ class RunReader:
             stop += length
         return stop
 
-    def _add_publishes(self, number: int, kinds: list[PublishKind], contents: list[bytes], first: int) -> None:
-        """Add what was read, of which the last kind begins at ``first``, as one event, or as two with a long run."""
-        kind, shape = kinds[-1], kinds[-1].shape
-        if first:
-            if any(other.method is not kind.method or other.framing is not kind.framing for other in set(kinds)):
-                if len(contents) - first < LONG_RUN:
-                    self._events.append(PublishMix(number, kinds, contents, sum(map(len, contents))))
-                    return
-                before = kinds[:first]
-                self._add_publishes(number, before, contents[:first], before.count(before[-1]) < first)
-                contents = contents[first:]
-            else:
-                shape = None
-        self._events.append(PublishRun(number, kind.method, kind.framing, contents, sum(map(len, contents)), shape))
+    def _add_publishes(self, number: int, kinds: list[PublishKind], contents: list[bytes], variety: int) -> None:
+        """Add what was read as one event."""
+        kind, size = kinds[0], sum(map(len, contents))
+        if variety == _MIXED:
+            self._events.append(PublishMix(number, kinds, contents, size))
+        else:
+            shape = kind.shape if variety == _ONE_KIND else None
+            self._events.append(PublishRun(number, kind.method, kind.framing, contents, size, shape))
 
-    def _begin(self, data: bytes, position: int, opening: Opening, number: int) -> None:
+    def _begin(self, data: bytes, position: int, number: int) -> None:
         """Remember the publish at ``position``, if it lacks nothing but octets of its body frame."""
-        found = self._content(data, position + opening.size, number, whole=False)
-        if found is not None and found[0] > len(data):
-            self.begun = BegunPublish(number, opening.method, found[1], opening.size, found[0] - position)
+        found = self._publish(data, position, number, whole=False)
+        if found is not None and found[2] > len(data):
+            kind, _, stop = found
+            self.begun = BegunPublish(number, kind.method, kind.framing, kind.skip, stop - position)
 
     def finish(self, begun: BegunPublish, octets: bytearray, rest: memoryview) -> bool:
         """Read a publish that has come in two parts; return whether it was in order. Its content is copied but once."""

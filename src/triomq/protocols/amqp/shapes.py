@@ -23,11 +23,16 @@ and comparison 0.33; a regular expression with a possessive loop over all messag
 ``iter_unpack`` 0.15. Strided slices, which look at one octet of all messages at a time, would be 130 of them.
 """
 
+from __future__ import annotations
+
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triomq.protocols.amqp.content import Framing
 from triomq.protocols.layouts import Layout, layout_of
+
+if TYPE_CHECKING:
+    from triomq.protocols.amqp.kinds import PublishKind
 
 SHAPES = 64
 """Shapes that a connection remembers; a publisher has a few. Each takes as much as its properties, and half a KiB."""
@@ -59,6 +64,7 @@ class Shape:
         "delivery_mode",
         "expected",
         "framing",
+        "kinds",
         "least",
         "length",
         "names",
@@ -82,6 +88,8 @@ class Shape:
         self.length = self.least + self.expected[1] + 1
         """How many octets the last one had."""
         self._first, self._middle = self.expected[0], self.expected[2:-1]
+        self.kinds: dict[bytes, PublishKind] = {}
+        """Those that it came in, by the octets of their method frames; the reader looks into it itself."""
         self._strides = struct.Struct(""), struct.Struct("")
         self._strides_of = -1, -1
 
@@ -125,6 +133,11 @@ class ShapeTable:
         # By channel, property flags and octets of the header frame.
         self._known: dict[tuple[int, int, int], Shape] = {}
         self._patience: dict[tuple[int, int, int], int] = {}
+
+    def forget_kinds(self) -> None:
+        """Forget the kinds of all shapes."""
+        for shape in self._known.values():
+            shape.kinds.clear()
 
     def find(self, key: tuple[int, int, int], data: bytes, start: int, body_max: int) -> Shape | None:
         """Return the shape of a whole content that begins at ``start``, if it is known."""
