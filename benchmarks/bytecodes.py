@@ -80,6 +80,7 @@ class Case(NamedTuple):
     confirm: bool = False
     durable: bool = False
     consume: bool = False
+    fanout: int = 0
 
 
 CASES = (
@@ -90,6 +91,7 @@ CASES = (
     Case("100 alike, confirm", 100, confirm=True),
     Case("1 message, consumed", 1, consume=True),
     Case("100 alike, consumed", 100, consume=True),
+    Case("100 over 16 keys, fanout to 4 consumers", 100, keys=16, consume=True, fanout=4),
     Case("1 durable message, confirm", 1, confirm=True, durable=True),
     Case("100 durable alike, confirm", 100, confirm=True, durable=True),
     Case("100 durable over 50 keys, confirm", 100, keys=50, confirm=True, durable=True),
@@ -105,7 +107,7 @@ def length_limit(messages: int) -> bytes:
 def drive(port: int, case: Case, counter: Counter, found: list[Counts]) -> None:
     """Send the chunks, in a thread beside the broker."""
     connection = Connection(Address("127.0.0.1", port))
-    names = [f"q{number}" for number in range(case.keys)]
+    names = [f"q{number}" for number in range(case.fanout or case.keys)]
     for name in names:
         if case.consume:
             declare = frames.queue_declare(CHANNEL, name, durable=case.durable)
@@ -117,12 +119,15 @@ def drive(port: int, case: Case, counter: Counter, found: list[Counts]) -> None:
     if case.confirm:
         connection.call(frames.confirm_select(CHANNEL), frames.CONFIRM_SELECT_OK)
     if case.consume:
-        connection.call(frames.basic_consume(CHANNEL, names[0], "c", no_ack=True), frames.BASIC_CONSUME_OK)
+        for name in names if case.fanout else names[:1]:
+            connection.call(frames.basic_consume(CHANNEL, name, name, no_ack=True), frames.BASIC_CONSUME_OK)
+    for name in names if case.fanout else ():
+        connection.call(frames.queue_bind(CHANNEL, name, "amq.fanout", ""), frames.QUEUE_BIND_OK)
     chunk = b"".join(
         frames.publish(
             CHANNEL,
-            "",
-            names[number % case.keys],
+            "amq.fanout" if case.fanout else "",
+            f"q{number % case.keys}",
             b"x" * 100,
             frame_max=connection.frame_max,
             persistent=case.durable,

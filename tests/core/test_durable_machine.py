@@ -38,7 +38,14 @@ from .machine.model import make_kind
 from .machine.stepped_harness import WALL_CLOCK
 from .simulated_disk import ReadResults
 
-KINDS = [make_kind(persistent=True), make_kind(persistent=True, publisher=7), make_kind(), make_kind(publisher=7)]
+KINDS = [
+    make_kind(persistent=True),
+    make_kind(persistent=True, key="other"),
+    make_kind(persistent=True, publisher=7),
+    make_kind(),
+    make_kind(key="other"),
+    make_kind(publisher=7),
+]
 EXPIRING = [
     *KINDS,
     make_kind(persistent=True, expiration=2.5),

@@ -125,6 +125,8 @@ class Publishing(Party):
     """Whether it hears of each message what became of it."""
     persists: ClassVar[bool] = True
     """Whether its messages can be durable, and go into any sink."""
+    names_sinks: ClassVar[bool] = True
+    """Whether it says which sink a message goes into."""
     is_read: ClassVar[bool] = True
     """Whether the broker reads what it sends from a stream of its own, so that it can wait when it runs ahead."""
     cushion = 0.01  # for the store's thread or process

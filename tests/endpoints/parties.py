@@ -2,6 +2,7 @@
 
 from endpoints import contract
 from endpoints.contract import Consuming, Publishing
+from endpoints.emqp.party import EMQPConsuming, EMQPPublishing
 from endpoints.toys.http_party import HTTPConsuming, HTTPPublishing
 from endpoints.toys.router_party import RouterConsuming, RouterPublishing
 
@@ -9,9 +10,11 @@ PUBLISHERS: dict[str, type[Publishing]] = {
     **contract.PUBLISHERS,
     "router toy": RouterPublishing,
     "http toy": HTTPPublishing,
+    "emqp": EMQPPublishing,
 }
 CONSUMERS: dict[str, type[Consuming]] = {
     **contract.CONSUMERS,
     "router toy": RouterConsuming,
     "http toy": HTTPConsuming,
+    "emqp": EMQPConsuming,
 }

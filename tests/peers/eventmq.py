@@ -37,11 +37,16 @@ DEADLINE = 40.0
 
 JOBS = """
 import os
+import time
 
 def add(a, b=0):
     with open(os.environ["RAN"], "a") as file:
         file.write(f"{a + b}\\n")
     return a + b
+
+def slow(number):
+    time.sleep(0.3)
+    return add(number)
 
 def boom():
     raise ValueError("boom")
@@ -82,7 +87,9 @@ class Programs:
         }
         log = (self._folder / f"{program}.log").open("ab")
         command = [str(self._programs / program), *arguments]
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=self._folder)
+        process = subprocess.Popen(
+            command, env=environment, stdout=log, stderr=log, cwd=self._folder, start_new_session=True
+        )
         log.close()
         self._running.append(process)
         return process
@@ -100,11 +107,16 @@ class Programs:
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
         for process in self._running:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            kill(process)
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a program with the processes that it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 class Pumped:

@@ -84,25 +84,34 @@ def test_gathered_body_is_read_as_one_that_was_not() -> None:
     assert found == batch(1, b"".join(LARGE_BODY.pieces))
 
 
+def receive(reader: StoreFrameReader, data: bytes) -> list[ToStore | FromStore]:
+    """Receive as a socket does: as much at once as there is room for."""
+    found: list[ToStore | FromStore] = []
+    while data:
+        with reader.room() as room:
+            count = min(len(room), len(data))
+            room[:count] = data[:count]
+        data = data[count:]
+        found += reader.received(count)
+    return found
+
+
 @given(st.lists(st.integers(1, 70_000), min_size=1))
 def test_batches_are_whole_after_short_reads_of_any_length(lengths: list[int]) -> None:
     sent = b"".join(joined(batch(number)) for number in range(4))
     reader, found, position = StoreFrameReader(1024), [], 0
     for length in cycle(lengths):
-        with reader.room() as room:
-            part = sent[position : position + min(length, len(room))]
-            room[: len(part)] = part
-        found += reader.received(len(part))
-        position += len(part)
-        if not part:
+        found += receive(reader, sent[position : position + length])
+        position += length
+        if position >= len(sent):
             break
     assert found == [batch(number, b"".join(LARGE_BODY.pieces)) for number in range(4)]
 
 
 def test_buffer_is_used_again_only_when_nothing_refers_to_it() -> None:
-    reader, sent = StoreFrameReader(), joined(batch(1))
-    one = reader.feed(sent)
-    two = reader.feed(joined(batch(2, b"y" * 70_000)))
+    reader = StoreFrameReader()
+    one = receive(reader, joined(batch(1)))
+    two = receive(reader, joined(batch(2, b"y" * 70_000)))
     assert one == [batch(1, b"".join(LARGE_BODY.pieces))]
     assert two == [batch(2, b"y" * 70_000)]
     left = len(reader.room())
@@ -112,11 +121,11 @@ def test_buffer_is_used_again_only_when_nothing_refers_to_it() -> None:
 
 def test_room_of_large_batches_is_given_back() -> None:
     reader = StoreFrameReader(1024)
-    reader.feed(joined(batch(1)))
+    receive(reader, joined(batch(1)))
     assert len(reader.room()) > 100_000
-    reader.feed(joined(batch(2))[:-1])
+    receive(reader, joined(batch(2))[:-1])
     reader.shrink()
-    assert reader.feed(joined(batch(2))[-1:]) == [batch(2, b"".join(LARGE_BODY.pieces))]
+    assert receive(reader, joined(batch(2))[-1:]) == [batch(2, b"".join(LARGE_BODY.pieces))]
     reader.shrink()
     assert len(reader.room()) < 100_000
 

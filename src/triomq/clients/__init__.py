@@ -12,6 +12,10 @@ from triomq.clients.amqp.topology_methods import DeclaredQueue
 from triomq.clients.blocking import BlockingConnection, BlockingPublisher, open_blocking
 from triomq.clients.dmp.feed import DMPFeed, DMPMessage, open_dmp_feed
 from triomq.clients.dmp.sink import DMPSink, open_dmp_sink
+from triomq.clients.emqp.connection import EMQPConnection, EMQPReply, EMQPSubscription, NotAnswered
+from triomq.clients.emqp.opening import open_emqp, open_emqp_worker
+from triomq.clients.emqp.url import EMQPUrl, parse_emqp_url
+from triomq.clients.emqp.worker import EMQPJob, EMQPWorker
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.protocols import BasicProperties
 
@@ -34,7 +38,15 @@ __all__ = [
     "DMPSink",
     "DeclaredQueue",
     "Deliveries",
+    # eMQP
+    "EMQPConnection",
+    "EMQPJob",
+    "EMQPReply",
+    "EMQPSubscription",
+    "EMQPUrl",
+    "EMQPWorker",
     "Fetched",
+    "NotAnswered",
     # For brokers among themselves
     "Peering",
     "PeeringHandler",
@@ -45,6 +57,9 @@ __all__ = [
     "open_blocking",
     "open_dmp_feed",
     "open_dmp_sink",
+    "open_emqp",
+    "open_emqp_worker",
     "open_peering",
     "parse_amqp_url",
+    "parse_emqp_url",
 ]

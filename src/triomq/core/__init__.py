@@ -16,11 +16,14 @@ from triomq.core.delivery import (
     Settle,
 )
 from triomq.core.dispatch.feed import Feed, Window
+from triomq.core.dispatch.slots import Slots
 from triomq.core.dispatch.subscription import Subscription
 from triomq.core.ledger import Ledger, Numbered, Settler, postpone, settle
 from triomq.core.memory import MemoryAlarm, Process, anonymous_memory, knows_process_memory, process_memory
 from triomq.core.message import CORE_CODEC, Head, QueueMessage, Stretch, Traits, body_of, properties_of, traits_of
+from triomq.core.packing import pack_arguments, unpack_arguments
 from triomq.core.persistence.persistence import QUEUE_MEMORY, Persistence
+from triomq.core.persistence.recorded_schedules import ScheduleRecords
 from triomq.core.persistence.recorded_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.persistence.records import decode_key, encode_key, encode_options
 from triomq.core.properties import (
@@ -204,6 +207,7 @@ __all__ = [
     "RouteCache",
     "RoutedHead",
     "RoutedRun",
+    "ScheduleRecords",
     "SentToDeadLetters",
     "Session",
     "SetPolicies",
@@ -217,6 +221,7 @@ __all__ = [
     "SinkKind",
     "SinkOptions",
     "SinkState",
+    "Slots",
     "Stretch",
     "Subscription",
     "Taken",
@@ -245,6 +250,7 @@ __all__ = [
     "make_binding",
     "make_predicate",
     "makes_wait",
+    "pack_arguments",
     "postpone",
     "process_memory",
     "properties_of",
@@ -255,4 +261,5 @@ __all__ = [
     "settle",
     "take_now",
     "traits_of",
+    "unpack_arguments",
 ]

@@ -15,6 +15,7 @@ from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.base.unfinished import Unfinished
 from triomq.endpoints.content import from_amqp, to_amqp
 from triomq.endpoints.dmp.connection import DMP
+from triomq.endpoints.emqp.config import EMQP
 from triomq.endpoints.federation.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
 from triomq.endpoints.registry import (
     DEFAULT_DIRECT,
@@ -32,6 +33,7 @@ __all__ = [
     "DEFAULT_ENDPOINTS",
     "DEFAULT_TYPE",
     "DMP",
+    "EMQP",
     "GROUP",
     "TLS",
     "AMQPEndpoint",

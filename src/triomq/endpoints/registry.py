@@ -20,6 +20,7 @@ from triomq.endpoints.amqp.endpoint import AMQP
 from triomq.endpoints.base.endpoint_config import EndpointConfig
 from triomq.endpoints.direct import DirectProtocol
 from triomq.endpoints.dmp.connection import DMP
+from triomq.endpoints.emqp.config import EMQP
 from triomq.errors import ConfigError
 
 GROUP: Final = "triomq.endpoints"
@@ -34,7 +35,7 @@ DEFAULT_TYPE: Final = "amqp"
 DEFAULT_DIRECT: Final[DirectProtocol] = DMP
 """What direct connections speak, on the port of whichever endpoint has them."""
 
-_BUILT_IN: Final[Mapping[str, type[EndpointConfig]]] = {"amqp": AMQP}
+_BUILT_IN: Final[Mapping[str, type[EndpointConfig]]] = {"amqp": AMQP, "emqp": EMQP}
 
 
 class EndpointTypes(Mapping[str, type[EndpointConfig]]):

@@ -170,13 +170,15 @@ _LEAST = 4 * 1024
 def encode_frame(frame: ToStore | FromStore) -> Buffers:
     """Return the bytes of a frame, in buffers to be written one behind the other."""
     front = bytearray(_length.size)
-    if isinstance(frame, Write):
+    if isinstance(frame, Write) and [
+        each for each in frame.batch.operations if len(getattr(each, "body", b"")) >= LARGE
+    ]:
         buffers = _gathered(frame.batch, front)
-    else:
-        _encoder.encode_into(frame, front, _length.size)
-        buffers = [front]
-    _length.pack_into(front, 0, sum(map(len, buffers)) - _length.size)
-    return buffers
+        _length.pack_into(front, 0, sum(map(len, buffers)) - _length.size)
+        return buffers
+    _encoder.encode_into(frame, front, _length.size)
+    _length.pack_into(front, 0, len(front) - _length.size)
+    return [front]
 
 
 def _gathered(batch: OperationBatch, front: bytearray) -> Buffers:
@@ -219,12 +221,21 @@ class StoreFrameReader:
         Raises:
             msgspec.DecodeError: The bytes are no frame: the other end has another version.
         """
-        frames, rest = [], memoryview(data)
-        while rest:
+        if self._start < self._stop:
+            return self._fill(memoryview(data))
+        frames, position = _parse(memoryview(data), 0)  # mostly all of it, and small
+        if position < len(data):
+            frames += self._fill(memoryview(data)[position:])
+        return frames
+
+    def _fill(self, data: memoryview) -> list[ToStore | FromStore]:
+        """Parse with bytes that are copied to where they could have been received."""
+        frames: list[ToStore | FromStore] = []
+        while data:
             with self.room() as room:
-                count = min(len(room), len(rest))
-                room[:count] = rest[:count]
-            rest = rest[count:]
+                count = min(len(room), len(data))
+                room[:count] = data[:count]
+            data = data[count:]
             frames += self.received(count)
         return frames
 
@@ -267,13 +278,22 @@ class StoreFrameReader:
         The bodies of batches are parts of the buffer.
         """
         self._stop += count
-        frames, buffer = [], self._buffer
-        while self._stop - self._start >= _length.size and self._start + self._needed <= self._stop:
-            start, self._start = self._start + _length.size, self._start + self._needed
-            frames.append(_decoder.decode(memoryview(buffer)[start : self._start]))
+        frames, self._start = _parse(memoryview(self._buffer)[: self._stop], self._start)
         return frames
 
     def shrink(self) -> None:
         """Give the room of large frames back, if nothing is unfinished."""
         if self._start == self._stop and len(self._buffer) > self._size:
             self._buffer, self._start, self._stop = bytearray(self._size), 0, 0
+
+
+def _parse(data: memoryview, position: int) -> tuple[list[ToStore | FromStore], int]:
+    """Return the frames that are complete from a position on, and where the next one begins."""
+    frames, end = [], len(data)
+    while end - position >= _length.size:
+        stop = position + _length.size + _length.unpack_from(data, position)[0]
+        if stop > end:
+            break
+        frames.append(_decoder.decode(data[position + _length.size : stop]))
+        position = stop
+    return frames, position

@@ -16,7 +16,6 @@ from triomq.core import (
     Feed,
     Head,
     Persistence,
-    Publish,
     QueueOptions,
     Receipt,
     recover,
@@ -26,7 +25,7 @@ from triomq.core import (
 from ..harness import Consumer
 from ..simulated_disk import SimulatedDisk
 from .durable_model import DelayedMessages, ModelMessage, QueueModel, Snapshot, Topology
-from .model import MessageKind
+from .model import MessageKind, mixed
 from .stepped_harness import WALL_CLOCK, SteppedHarness
 
 T = TypeVar("T")
@@ -159,14 +158,13 @@ class DurableOracle(RuleBasedStateMachine):
     def publish_runs(self, name: str, runs: Runs, *, delay: float = 0.0) -> None:
         """Publish runs, with receipts."""
         model = self.models[name]
-        for kind, sizes in runs:
-            contents = [kind.content(self.serial + number, size) for number, size in enumerate(sizes)]
-            self.serial += len(contents)
-            receipt = self.confirms.expect(len(contents), len(contents))
-            messages = [model.make(kind, content) for content in contents]
+        for together in mixed(runs, self.serial):
+            count = len(together.contents)
+            self.serial += count
+            receipt = self.confirms.expect(count, count)
+            messages = [model.make(kind, content) for kind, content in zip(*together, strict=True)]
             self.publications.append(Publication(receipt, messages, delay))
-            size = sum(map(len, contents))
-            model.queue.ref.tell_nowait(Publish(kind.head, contents, size, receipt, delay=delay))
+            model.queue.ref.tell_nowait(together.publish(receipt, delay))
 
     def place_published(self, model: QueueModel) -> int | None:
         """Add the messages that were placed in this turn, and return the place of the last one."""

@@ -1,8 +1,11 @@
 """The parts of models: kinds of messages, windows, feeds, and messages that are ready or unsettled."""
 
+from itertools import groupby
+from typing import NamedTuple
+
 from hypothesis import strategies as st
 
-from triomq.core import Batch, Feed, Head, Properties, Window, body_of, encode_core, traits_of
+from triomq.core import Batch, Feed, Head, Properties, Publish, Receipt, Window, body_of, encode_core, traits_of
 
 from ..harness import HEAD, OTHER_HEAD, Consumer
 
@@ -30,11 +33,13 @@ def make_kind(
     priority: int | None = None,
     publisher: int = 0,
     persistent: bool = False,
+    key: str = "",
 ) -> MessageKind:
     """Return a kind whose messages have such properties."""
     encoded = encode_core(Properties(expiration=expiration, priority=priority))
     start = len(encoded)
     head = Head(
+        routing_key=key,
         properties_stop=start,
         body_start=start,
         traits=traits_of(
@@ -55,6 +60,30 @@ LIMITS = st.sampled_from([0, 0, 1, 2, 3, 5])
 BYTE_LIMITS = st.sampled_from([0, 0, 0, 10, 30])
 
 Runs = list[tuple[MessageKind, list[int]]]
+
+
+class Mixed(NamedTuple):
+    """Messages that are published together, since they have the same traits; ``kinds`` are parallel to ``contents``."""
+
+    kinds: list[MessageKind]
+    contents: list[bytes]
+
+    def publish(self, receipt: Receipt, delay: float) -> Publish:
+        """Return the publish; messages that have the same head all are one without ``heads``."""
+        heads = [kind.head for kind in self.kinds]
+        several = heads if len(set(heads)) > 1 else None
+        return Publish(heads[0], self.contents, sum(map(len, self.contents)), receipt, None, delay, several)
+
+
+def mixed(runs: Runs, serial: int) -> list[Mixed]:
+    """Put neighbours with the same traits together; the bodies are numbered from ``serial`` on."""
+    found: list[Mixed] = []
+    for _, group in groupby(runs, key=lambda run: run[0].head.traits):
+        kinds = [(kind, size) for kind, sizes in group for size in sizes]
+        contents = [kind.content(number, size) for number, (kind, size) in enumerate(kinds, serial)]
+        found.append(Mixed([kind for kind, _ in kinds], contents))
+        serial += len(contents)
+    return found
 
 
 class WindowModel:

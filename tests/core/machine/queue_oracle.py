@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from triomq.core import Batch, Enlist, Feed, Overflow, Publish, QueueOptions, QueueState, Receipt
 
 from ..harness import Consumer
-from .model import PLAIN, MessageKind, OpenedFeed, ReadyMessage, Runs, UnsettledMessage, WindowModel
+from .model import PLAIN, MessageKind, OpenedFeed, ReadyMessage, Runs, UnsettledMessage, WindowModel, mixed
 from .stepped_harness import SteppedHarness
 
 T = TypeVar("T")
@@ -22,8 +22,8 @@ T = TypeVar("T")
 class Publication:
     """A publish of this turn."""
 
-    def __init__(self, kind: MessageKind, publish: Publish, receipt: Receipt) -> None:
-        self.kind = kind
+    def __init__(self, kinds: list[MessageKind], publish: Publish, receipt: Receipt) -> None:
+        self.kinds = kinds
         self.publish = publish
         self.receipt = receipt
 
@@ -100,12 +100,13 @@ class QueueOracle(RuleBasedStateMachine):
         assert not receipt.missing, "a publish is neither placed nor refused"
         placed = len(contents) - len(receipt.refusals or ())
         assert (receipt.refusals or set()) == set(range(receipt.first + placed, receipt.first + len(contents)))
-        for content in contents[:placed]:
-            self.place(published.kind, content)
+        for kind, content in zip(published.kinds[:placed], contents, strict=False):
+            self.place(kind, content)
         self.placed += placed
-        for content in contents[placed:]:
-            self.lose(ReadyMessage(published.kind, content, inf), "refused")
-        return [content[published.kind.head.overhead :] for content in contents[placed:]]
+        refused = list(zip(published.kinds[placed:], contents[placed:], strict=True))
+        for kind, content in refused:
+            self.lose(ReadyMessage(kind, content, inf), "refused")
+        return [content[kind.head.overhead :] for kind, content in refused]
 
     def place(self, kind: MessageKind, content: bytes) -> int:
         """Add a message."""
@@ -283,12 +284,11 @@ class QueueOracle(RuleBasedStateMachine):
     def publish_runs(self, runs: Runs, *, delay: float = 0.0) -> list[Publication]:
         """Publish runs, with receipts; delayed messages are not in the model yet."""
         published = []
-        for kind, sizes in runs:
-            contents = [kind.content(self.serial + number, size) for number, size in enumerate(sizes)]
-            receipt = Receipt(self.serial + 1, len(contents), len(contents), lambda: None)
-            size = sum(map(len, contents))
-            published.append(Publication(kind, Publish(kind.head, contents, size, receipt, delay=delay), receipt))
-            self.serial += len(contents)
+        for together in mixed(runs, self.serial):
+            count = len(together.contents)
+            receipt = Receipt(self.serial + 1, count, count, lambda: None)
+            published.append(Publication(together.kinds, together.publish(receipt, delay), receipt))
+            self.serial += count
             self.queue.ref.tell_nowait(published[-1].publish)
         if not delay:
             self.publications += published

@@ -148,8 +148,8 @@ class MemoryMachine(QueueRules):
         """Follow delayed messages that became ready, by time and then by arrival, and letters that came back."""
         now = self.stepped.now
         for _, publication in sorted((run for run in self.delayed_runs if run[0] <= now), key=lambda run: run[0]):
-            for content in publication.publish.contents:
-                self.place(publication.kind, content)
+            for kind, content in zip(publication.kinds, publication.publish.contents, strict=True):
+                self.place(kind, content)
             self.delayed -= len(publication.publish.contents)
         self.delayed_runs = [run for run in self.delayed_runs if run[0] > now]
         for number, (letter, deadline) in list(self.in_letters.items()):

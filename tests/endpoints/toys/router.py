@@ -14,7 +14,7 @@ the last message to a peer, also to one that is not known any more: it has to be
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from endpoints.toy import Lines
 from triomq.core import Batch, DeclareQueue, Outcome, Properties, QueueOptions, Subscription
@@ -32,7 +32,7 @@ class Malformed(Refused):
 class RouterToyClient(RouterClient):
     """One peer: its messages become calls of the base, and what comes of them becomes messages."""
 
-    silence: ClassVar[float] = 4.0
+    silence = 4.0
 
     def __init__(self, listener: RouterListener, identity: bytes, login: str, context: BrokerContext) -> None:
         super().__init__(listener, identity, login, context)

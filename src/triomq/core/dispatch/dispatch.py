@@ -57,6 +57,32 @@ class ReadyMessages(Protocol):
         """Hand out messages in turns."""
 
 
+class PartOfReady:
+    """The base of views that show a strategy a backlog up to a message that must not go.
+
+    A subclass says with ``resident`` whether the first message may go. Those of one run share all that decides about
+    it, and leave together, so nothing else has to be looked at.
+
+    Args:
+        backlog: The backlog, or another view of it.
+    """
+
+    __slots__ = ("_backlog", "longest", "next_head", "next_size", "take", "take_turns")
+
+    def __init__(self, backlog: ReadyMessages) -> None:
+        self._backlog = backlog
+        self.next_head = backlog.next_head
+        self.next_size = backlog.next_size
+        self.longest = backlog.longest
+        self.take = backlog.take
+        self.take_turns = backlog.take_turns
+
+    @property
+    def run_length(self) -> int:
+        """How many messages ``take_turns`` can hand out."""
+        return self._backlog.run_length
+
+
 class Dispatch(Protocol):
     """What a queue asks of a strategy.
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from triomq.core.batch import Batch
-from triomq.core.dispatch.dispatch import Dispatch, ReadyMessages
+from triomq.core.dispatch.dispatch import Dispatch, PartOfReady, ReadyMessages
 from triomq.core.dispatch.feed import Feed
 from triomq.core.message import Head
 
@@ -49,7 +49,7 @@ class NoLocal:
                 del self._sessions[feed.no_local]
 
     def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
-        """Dispatch one stretch of messages after the other, each without the feeds that do not want it."""
+        """Dispatch as far as messages are of one session, again and again, without the feeds that do not want them."""
         if not self._sessions:
             return self._inner.dispatch(backlog)
         batches: list[Batch] = []
@@ -59,9 +59,9 @@ class NoLocal:
             if len(unwilling) == len(self._feeds):
                 self._discard()
                 continue
-            stretch = _Stretch(backlog, session, self._session)
-            batches += self._deal(stretch, [feed for feed in unwilling if feed.listed])
-            if stretch.resident:  # the feeds that want it have no room
+            part = _OfSession(backlog, session, self._session)
+            batches += self._deal(part, [feed for feed in unwilling if feed.listed])
+            if part.resident:  # the feeds that want it have no room
                 break
         return batches
 
@@ -69,35 +69,27 @@ class NoLocal:
         """Return the message's session, if some feed does not want messages of that session; 0 otherwise."""
         return head.traits.publisher if head.traits.publisher in self._sessions else 0
 
-    def _deal(self, stretch: ReadyMessages, sitting_out: list[Feed]) -> list[Batch]:
+    def _deal(self, part: ReadyMessages, sitting_out: list[Feed]) -> list[Batch]:
         for feed in sitting_out:
             self._inner.remove(feed)
-        batches = self._inner.dispatch(stretch)
+        batches = self._inner.dispatch(part)
         for feed in sitting_out:
             self._inner.add(feed)
         return batches
 
 
-class _Stretch:
+class _OfSession(PartOfReady):
     """A backlog up to the first message of another session."""
 
-    __slots__ = ("_backlog", "_session", "_session_of", "longest", "next_head", "next_size", "take", "take_turns")
+    __slots__ = ("_session", "_session_of")
 
     def __init__(self, backlog: ReadyMessages, session: int, session_of: Callable[[Head], int]) -> None:
-        self._backlog = backlog
+        super().__init__(backlog)
         self._session = session
         self._session_of = session_of
-        self.next_head = backlog.next_head
-        self.next_size = backlog.next_size
-        self.longest = backlog.longest
-        self.take = backlog.take
-        self.take_turns = backlog.take_turns
 
     @property
     def resident(self) -> int:
+        """How many messages may be taken; none when the first is of another session."""
         backlog = self._backlog
         return backlog.resident if backlog.resident and self._session_of(backlog.next_head()) == self._session else 0
-
-    @property
-    def run_length(self) -> int:
-        return self._backlog.run_length

@@ -7,6 +7,7 @@ queue has one next deadline, and finding it costs nothing. In a priority queue e
 from math import inf
 
 from triomq.core.backlog import Backlog
+from triomq.core.dispatch.dispatch import PartOfReady
 from triomq.core.queue.deadletter import MOST_DEAD_LETTERS, MOST_DROPPED, Reason, dead_letter
 from triomq.core.queue.queue_state import QueueState
 
@@ -39,36 +40,25 @@ def drop_expired(state: QueueState, now: float) -> bool:
     return True
 
 
-class Unexpired:
+class Unexpired(PartOfReady):
     """A backlog up to the first message that has expired, for a strategy: what is over is never handed out.
-
-    Messages that share a head and a deadline leave together, so it is enough to look at the first.
 
     Args:
         backlog: The queue's.
         now: Seconds of the domain's clock.
     """
 
-    __slots__ = ("_backlog", "_now", "longest", "next_head", "next_size", "take", "take_turns")
+    __slots__ = ("_expired_level", "_now")
 
     def __init__(self, backlog: Backlog, now: float) -> None:
-        self._backlog = backlog
+        super().__init__(backlog)
+        self._expired_level = backlog.expired_level
         self._now = now
-        self.next_head = backlog.next_head
-        self.next_size = backlog.next_size
-        self.longest = backlog.longest
-        self.take = backlog.take
-        self.take_turns = backlog.take_turns
 
     @property
     def resident(self) -> int:
         """How many messages may be taken; none when one that goes first in its level has expired."""
-        return 0 if self._backlog.expired_level(self._now) is not None else self._backlog.resident
-
-    @property
-    def run_length(self) -> int:
-        """How many messages ``take_turns`` can hand out."""
-        return self._backlog.run_length
+        return 0 if self._expired_level(self._now) is not None else self._backlog.resident
 
 
 def next_deadline(state: QueueState) -> float:

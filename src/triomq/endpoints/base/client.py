@@ -211,7 +211,7 @@ class Client(DomainWork):
     def _admit(self, user: str, directory: Directory) -> Access:
         assert not self.entered, "it has entered a domain"
         access = self.context.users.access(user, directory.name)
-        if not access.may_enter:
+        if not access.may_enter or self.context.users.get(user) is None:  # it was let in before its time was over
             raise AccessRefused(f"user {user!r} may not enter the domain {directory.name!r}")
         self.context.quotas.require("connect", user, "connections")
         return access

@@ -67,6 +67,7 @@ class BrokerContext(msgspec.Struct, frozen=True):
         origins: The other brokers that are connected as peers.
         direct_feeds: The feeds that direct connections take from, by their queues, for the sinks that publish into
         them.
+        lasting: What an endpoint that is made anew finds of the one before, by names of its own.
     """
 
     domains: Mapping[str, DomainAccess]
@@ -81,3 +82,4 @@ class BrokerContext(msgspec.Struct, frozen=True):
     instance: str = msgspec.field(default_factory=partial(token_hex, 8))
     origins: Origins = msgspec.field(default_factory=Origins)
     direct_feeds: dict[Ref, FeedPace] = msgspec.field(default_factory=dict)
+    lasting: dict[str, object] = msgspec.field(default_factory=dict)

@@ -175,7 +175,9 @@ class DomainWork(InPlaceActor):
         no_ack: bool = False,
         exclusive: bool = False,
         priority: int = 0,
+        weight: int = 0,
         no_local: bool = False,
+        shared: tuple[Window, ...] = (),
     ) -> Subscription:
         """Consume from a queue: its messages come to ``delivered`` from now on.
 
@@ -186,7 +188,9 @@ class DomainWork(InPlaceActor):
             no_ack: Whether the client settles nothing; its messages are to be settled when they are delivered.
             exclusive: Whether it wants to be the queue's only consumer.
             priority: Of several consumers those with the highest get messages first.
+            weight: The same among those of equal priority.
             no_local: Whether messages that this session has published never come.
+            shared: Windows that it shares with other subscriptions.
 
         Raises:
             Forbidden: The user may not consume from it.
@@ -205,7 +209,9 @@ class DomainWork(InPlaceActor):
             settles=not no_ack,
             exclusive=exclusive,
             priority=priority,
+            weight=weight,
             no_local=no_local,
+            shared=shared,
         )
         self.begin(subscription)
         self.subscriptions[subscription] = None

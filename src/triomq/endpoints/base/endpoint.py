@@ -77,6 +77,11 @@ class Endpoint(DynamicSupervisor):
         self._served: Counter[str] = Counter()  # by the first part of their names
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether it takes no new clients, and those that are there have been asked to go."""
+        return self._stopping
+
+    @property
     def addresses(self) -> list[Address]:
         """Where it listens."""
         return [address for listener in self.listeners for address in listener.addresses]

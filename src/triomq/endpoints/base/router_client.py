@@ -62,7 +62,7 @@ class RouterClient(Client):
     kind = "peer"
     noun = "peer"
 
-    silence: ClassVar[float] = 30.0
+    silence: float = 30.0
     """Seconds without any message after which the peer counts as gone."""
 
     patience: ClassVar[float] = PATIENCE

@@ -35,8 +35,9 @@ from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.listener import Listener
 from triomq.endpoints.base.login import check_password
 from triomq.errors import ConfigError
-from triomq.transports import LARGE_RECEIVE_SIZE, Address
+from triomq.transports import Address
 from triomq.transports.zmq import (
+    HIGH_WATER,
     Authenticator,
     Frames,
     PeerMessage,
@@ -63,8 +64,8 @@ _LINGER = 0.5
 """Seconds for which libzmq goes on sending when the socket is closed: ten messages for each peer at most, which a peer
 that reads takes at once."""
 
-_TURN_BYTES = LARGE_RECEIVE_SIZE
-"""Bytes of messages that are worked off in one turn, as on a stream: that the store is behind is seen between turns."""
+_TURN_BYTES = 256 * 1024
+"""Bytes of messages that are worked off in one turn: that the store is behind is seen between turns."""
 
 PARKED_BYTES = 64 * 1024 * 1024
 """Bytes that may be parked for all clients of a listener: four messages of the largest size that AMQP clients send."""
@@ -107,6 +108,7 @@ class RouterListener(Listener):
         port: A port, or 0 for one that is free.
         make_client: Makes a client, from this listener, the peer's identity, and the user that it was let in as.
         admission: How peers say who they are.
+        high_water: Messages that libzmq holds for each peer, which nothing counts.
     """
 
     def __init__(
@@ -116,7 +118,10 @@ class RouterListener(Listener):
         port: int,
         make_client: "Callable[[RouterListener, bytes, str], RouterClient]",
         admission: Admission = _BY_PASSWORD,
+        *,
+        high_water: int = HIGH_WATER,
     ) -> None:
+        self._high_water = high_water
         self._admission = admission
         self._context = context
         self._host = host
@@ -155,6 +160,7 @@ class RouterListener(Listener):
             gone=self._gone,
             domain=_DOMAIN if asks else "",
             outbox_bytes=sys.maxsize,
+            high_water=self._high_water,
         )
         self._router.socket.maxmsgsize = LARGEST_FRAME
         self._opened = True

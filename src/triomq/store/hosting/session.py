@@ -144,18 +144,24 @@ class StoreSession:
                 self._wanted = trio.Event()
 
     def _frames_to_send(self) -> list[ToStore]:
-        journal, again, self._again = self._journal, self._again, False
-        early, self._settles_early = journal.early_settlements() if self._settles_early else [], False
-        frames: list[ToStore] = [SettleEarly(early)] if early else []
-        frames += [Write(batch) for batch in journal.unanswered] if again else []
+        journal, again = self._journal, self._again
+        frames = self._frames_again() if again else []
         while (batch := journal.take()) is not None:
             frames.append(Write(batch))
         frames += [fetch.request for fetch in journal.take_fetches(again=again)]
-        frames += [
-            BackUp(number, str(copy.path)) for number, copy in self._copies.items() if number > self._sent_copies
-        ]
-        self._sent_copies = self._copied
+        if self._sent_copies < self._copied:
+            frames += [
+                BackUp(number, str(copy.path)) for number, copy in self._copies.items() if number > self._sent_copies
+            ]
+            self._sent_copies = self._copied
         return frames
+
+    def _frames_again(self) -> list[ToStore]:
+        """Return what an earlier host or a failed write has left unanswered."""
+        early = self._journal.early_settlements() if self._settles_early else []
+        self._again = self._settles_early = False
+        frames: list[ToStore] = [SettleEarly(early)] if early else []
+        return frames + [Write(batch) for batch in self._journal.unanswered]
 
     async def _try_again(self) -> None:
         await trio.sleep(_RETRY)
@@ -205,7 +211,7 @@ class StoreSession:
 
 async def send_gathered(stream: trio.abc.Stream, buffers: Buffers) -> None:
     """Send buffers one behind the other; to a socket many with each call, for the kernel to gather."""
-    if not isinstance(stream, trio.SocketStream):
+    if len(buffers) == 1 or not isinstance(stream, trio.SocketStream):
         for buffer in buffers:
             await stream.send_all(buffer)
         return

@@ -8,13 +8,16 @@ from triomq.transports.zmq.curve import (
     read_curve_keys,
     write_curve_keys,
 )
-from triomq.transports.zmq.router import PeerMessage, Router, Sent
+from triomq.transports.zmq.dealer import Dealer
+from triomq.transports.zmq.router import HIGH_WATER, PeerMessage, Router, Sent
 from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket, close_context, make_context
 
 __all__ = [
     "BATCH",
+    "HIGH_WATER",
     "Authenticator",
     "CurveKeys",
+    "Dealer",
     "Frames",
     "PeerMessage",
     "Question",

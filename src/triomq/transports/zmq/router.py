@@ -32,7 +32,9 @@ from zmq.backend import Socket as _Backend
 from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket, put_message
 
 HIGH_WATER: Final = 10
-"""Messages that libzmq holds for a peer: those cannot be counted, put back or dropped."""
+"""Messages that libzmq holds for a peer: those cannot be counted, put back or dropped. But each time that it is full
+the peer costs a wake-up: with 10 a message of eight frames takes 80 µs in a stream of them, with 100 it takes 13,
+with 1000 it takes 5."""
 
 OUTBOX_BYTES: Final = 1024 * 1024
 """Bytes of messages that wait for one peer; what a fast network takes in 10 ms."""
@@ -95,6 +97,7 @@ class Router(ZMQSocket):
         gone: Called with the identity of a peer that turned out to be gone while something waited for it.
         domain: As for ``ZMQSocket``.
         outbox_bytes: What may wait for one peer.
+        high_water: Messages that libzmq holds for each.
     """
 
     def __init__(
@@ -106,8 +109,9 @@ class Router(ZMQSocket):
         gone: Callable[[bytes], None] = lambda identity: None,
         domain: str = "",
         outbox_bytes: int = OUTBOX_BYTES,
+        high_water: int = HIGH_WATER,
     ) -> None:
-        super().__init__(context, zmq.ROUTER, high_water=HIGH_WATER, domain=domain)
+        super().__init__(context, zmq.ROUTER, high_water=high_water, domain=domain)
         self.socket.rcvhwm = 1000  # reading never stops, so that this is only what one wake-up finds
         self.socket.router_mandatory = True
         self._received = received

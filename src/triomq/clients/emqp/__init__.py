@@ -1,0 +1,1 @@
+"""The eMQP client for Trio; loads pyzmq when it connects."""

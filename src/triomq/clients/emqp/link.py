@@ -1,0 +1,232 @@
+"""A conversation with an eMQP broker that goes on: one socket, and an engine for as long as the broker knows us.
+
+    socket ──> _receive ──> engine.receive ──> the owner's ``heard``
+    owner's commands ──> engine ──> flush ──> _outgoing ──> _send ──> socket
+    _keep_time: heartbeats; INFORM again; silence
+
+Rules:
+
+- The socket lives as long as the link, under one identity, so that an answer finds us after the network was away.
+  libzmq connects again, waiting longer each time, and takes nothing while it is not connected.
+- A broker that is silent for too long has gone: the engine is replaced by a new one, which informs as soon as the
+  socket is connected. One that comes back and has forgotten us says so (``Unknown``), and is informed again. In both
+  cases the owner hears ``Opened`` again, and does again what the broker has to know.
+- A broker that knew our extensions is not taken for one without because it was slow: then we inform again.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Container
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+from uuid import uuid4
+
+import trio
+
+from triomq.clients.emqp.url import EMQPUrl
+from triomq.errors import Disconnected
+from triomq.protocols.emqp import (
+    Event,
+    Extension,
+    Frames,
+    Opened,
+    PeerEngine,
+    Role,
+    Silent,
+    WeightedQueue,
+    message_ids,
+)
+
+if TYPE_CHECKING:
+    from triomq.transports.zmq import Dealer
+
+_MOST_OUTGOING: Final = 1000
+"""Messages that wait for the socket before those who send more wait too."""
+
+_LINGER: Final = 1.0
+"""Seconds for which libzmq goes on sending when the link is closed."""
+
+Heard: TypeAlias = Callable[[Event], None]
+
+
+class EMQPLink:
+    """One conversation; made by a connection or a worker, which starts it, and closes it.
+
+    Args:
+        url: Where to, and as whom.
+        role: What we are.
+        heard: Called with each event; it waits for nothing.
+        queues: Of a worker.
+        outstanding: Ids of requests that wait for an answer.
+    """
+
+    def __init__(
+        self,
+        url: EMQPUrl,
+        role: Role,
+        heard: Heard,
+        *,
+        queues: tuple[WeightedQueue, ...] = (),
+        outstanding: Container[bytes] = (),
+    ) -> None:
+        self.url = url
+        self.identity = str(uuid4())  # text: released routers decode it
+        self._role = role
+        self._heard = heard
+        self._queues = queues
+        self._outstanding = outstanding
+        self._new_id = message_ids(self.identity.encode())
+        self.engine: PeerEngine
+        self.is_open = trio.Event()
+        """Set while the broker knows us."""
+        self._was_extended = False
+        self._outgoing: deque[Frames] = deque()
+        self._has_outgoing = trio.Event()
+        self._room = trio.Event()
+        self._sleep = trio.CancelScope()
+        self._dealer: Dealer
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Connect, and run in a nursery from now on.
+
+        Raises:
+            Disconnected: No broker lets us in in time.
+            ConfigError: A file of keys cannot be read, or the address is none.
+        """
+        from triomq.transports.zmq import Dealer, make_context, read_curve_keys
+
+        url = self.url
+        keys = read_curve_keys(Path(url.keys)) if url.keys else None
+        server_key = read_curve_keys(Path(url.server_key)).public if url.server_key else ""
+        self._context = make_context()
+        self._dealer = Dealer(
+            self._context,
+            identity=self.identity,
+            user=url.user,
+            password=url.password,
+            keys=keys,
+            server_key=server_key,
+        )
+        self._dealer.connect(url.address)
+        nursery.start_soon(self._run)
+        with trio.move_on_after(url.timeout) as waiting:
+            await self.is_open.wait()
+        if waiting.cancelled_caught:
+            raise Disconnected(
+                f"no broker at {url.address} lets us in within {url.timeout:g} s; see that it runs there, and takes "
+                f"{'these keys' if keys else 'this user' if url.user else 'peers without a password'}"
+            )
+
+    async def close(self) -> None:
+        """Say goodbye, and close the socket; what is sent already may take a second to go out."""
+        with trio.CancelScope(shield=True):
+            if hasattr(self, "engine"):
+                self.engine.leave()
+                for frames in (*self._outgoing, *self.engine.messages_to_send()):
+                    if not self._dealer.closed and not self._dealer.send_nowait(frames):
+                        break
+                self.engine.close()
+            if hasattr(self, "_dealer") and not self._dealer.closed:
+                from triomq.transports.zmq import close_context
+
+                self._dealer.close(_LINGER)
+                await close_context(self._context)
+
+    # Tasks
+
+    async def _run(self) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                await self._begin()
+                nursery.start_soon(self._receive)
+                nursery.start_soon(self._send)
+                nursery.start_soon(self._keep_time)
+        except* trio.ClosedResourceError:
+            pass
+
+    async def _begin(self) -> None:
+        """Begin a conversation, when there is somebody to talk to."""
+        self.is_open = trio.Event() if self.is_open.is_set() else self.is_open
+        await self._dealer.wait_connected()
+        self._outgoing.clear()
+        self.engine = PeerEngine(
+            self._role,
+            self._new_id,
+            now=trio.current_time(),
+            unix_time=time.time(),
+            settings=self.url.settings(),
+            queues=self._queues,
+            about=Extension(name=self.url.name),
+            outstanding=self._outstanding,
+        )
+        if self.engine.state == "open":
+            self._hear(Opened(()))
+        self.flush()
+
+    async def _receive(self) -> None:
+        while True:
+            for frames in await self._dealer.receive():
+                event = self.engine.receive(frames)
+                if event is not None:
+                    self._hear(event)
+            self.flush()
+
+    async def _send(self) -> None:
+        while True:
+            while self._outgoing:
+                frames = self._outgoing.popleft()
+                if not self._dealer.send_nowait(frames):
+                    self._outgoing.appendleft(frames)
+                    await self._dealer.wait_connected()
+            self._room.set()
+            self._room = trio.Event()
+            self._has_outgoing = trio.Event()
+            await self._has_outgoing.wait()
+
+    async def _keep_time(self) -> None:
+        while True:
+            timer = self.engine.next_timer()
+            with trio.CancelScope(deadline=inf if timer is None else timer) as self._sleep:
+                await trio.sleep_forever()
+            stuck = bool(self._outgoing)
+            event = self.engine.handle_timer(trio.current_time())
+            if stuck:  # INFORMs and heartbeats of a time without a connection help nobody
+                self.engine.messages_to_send()
+                self.engine.notices_to_send()
+            if isinstance(event, Silent) or (isinstance(event, Opened) and self._was_extended):
+                self._hear(Silent())
+                await self._begin()
+            elif event is not None:
+                self._hear(event)
+            self.flush()
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Opened):
+            self._was_extended = self._was_extended or self.engine.is_extended
+            self.is_open.set()
+        self._heard(event)
+
+    # For owners
+
+    def flush(self) -> None:
+        """Send what the engine has to say."""
+        timer = self.engine.next_timer()
+        if timer is not None and timer < self._sleep.deadline:
+            self._sleep.deadline = timer
+        if self._dealer.closed:
+            return
+        messages = self.engine.messages_to_send()
+        if not self._outgoing:
+            messages += self.engine.notices_to_send()
+            while messages and self._dealer.send_nowait(messages[0]):
+                del messages[0]
+        if messages:
+            self._outgoing.extend(messages)
+            self._has_outgoing.set()
+
+    async def wait_room(self) -> None:
+        """Wait while too much waits to be sent, and until the broker knows us."""
+        await trio.lowlevel.checkpoint()
+        while len(self._outgoing) > _MOST_OUTGOING or not self.is_open.is_set():
+            await (self.is_open if not self.is_open.is_set() else self._room).wait()

@@ -1,0 +1,78 @@
+"""``open_emqp`` and ``open_emqp_worker``: conversations that live as long as a block."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import trio
+
+from triomq.actors import require_trio
+from triomq.clients.emqp.connection import EMQPConnection
+from triomq.clients.emqp.url import EMQPUrl, parse_emqp_url
+from triomq.clients.emqp.worker import EMQPWorker
+
+C = TypeVar("C", EMQPConnection, EMQPWorker)
+
+
+@asynccontextmanager
+async def open_emqp(url: str | EMQPUrl) -> AsyncIterator[EMQPConnection]:
+    """Open a client's conversation with a broker that speaks eMQP: ours, or EventMQ's own router.
+
+    Args:
+        url: ``emqp://host:port``, ``emqp://user:password@host:port``; see ``EMQPUrl`` for what else it may hold.
+
+    Raises:
+        ConfigError: The URL is wrong, or a file of keys cannot be read.
+        RuntimeError: This does not run in Trio.
+        Disconnected: No broker lets us in.
+    """
+    async with _running(EMQPConnection(_parsed(url)), "open_emqp") as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def open_emqp_worker(
+    url: str | EMQPUrl, queues: Sequence[str] | Mapping[str, int], *, slots: int = 1
+) -> AsyncIterator[EMQPWorker]:
+    """Open a worker's conversation with a broker that speaks eMQP: ours, or EventMQ's own router.
+
+    Args:
+        url: As for ``open_emqp``; for a router of EventMQ the port of its backend, 47290.
+        queues: The queues that it takes jobs from. With weights: of several workers those with the highest for a queue
+            get its jobs first, and a worker takes from its own queue with the highest first.
+        slots: How many jobs it may have at a time.
+
+    Raises:
+        ConfigError: The URL is wrong, or a file of keys cannot be read.
+        RuntimeError: This does not run in Trio.
+        Disconnected: No broker lets us in.
+    """
+    async with _running(EMQPWorker(_parsed(url), queues, slots), "open_emqp_worker") as worker:
+        yield worker
+
+
+def _parsed(url: str | EMQPUrl) -> EMQPUrl:
+    return parse_emqp_url(url) if isinstance(url, str) else url
+
+
+@asynccontextmanager
+async def _running(conversation: C, name: str) -> AsyncIterator[C]:
+    require_trio(
+        name,
+        asyncio_way="run it in a thread of its own, by trio.run",
+        otherwise="call it in trio.run(main)",
+    )
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            await conversation.start(nursery)
+            yield conversation
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            failure = error
+        finally:
+            await conversation.close()
+            nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,144 @@
+"""Where an eMQP broker is and as whom to come, read from a URL.
+
+``emqp://host:port`` where nobody says who it is, ``emqp://user:password@host:port`` with a password (PLAIN), and
+``emqp://host:port?keys=ada.key_secret&server_key=broker.key`` encrypted, with keys (CURVE). Options stand behind the
+question mark.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from triomq.errors import ConfigError
+from triomq.protocols.emqp import EXTENSIONS, Dialect, Settings
+
+DEFAULT_PORT = 47291
+
+_EXAMPLE = "write emqp://host:port, emqp://user:password@host:port, or emqp://host:port?keys=FILE&server_key=FILE"
+
+
+class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Where a broker is, as whom to log in, and how to speak.
+
+    Args:
+        host: Name or address.
+        port: TCP port.
+        user: Who logs in by a password; empty for nobody.
+        password: With what; never shown.
+        keys: A file with our keys, to log in by these.
+        server_key: A file with the broker's public key.
+        dialect: What is written to a broker without our extensions: ``eventmq-0.3`` or ``strict``.
+        extensions: Whether ours are announced; without, this is a peer as the released ones are.
+        heartbeat: Seconds between heartbeats.
+        silence: Seconds of silence after which the broker counts as gone.
+        timeout: Seconds that the broker may take to let us in.
+        name: How a person calls this peer.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    user: str = ""
+    password: str = ""
+    keys: str = ""
+    server_key: str = ""
+    dialect: Dialect = "eventmq-0.3"
+    extensions: bool = True
+    heartbeat: float = 3.0
+    silence: float = 15.0
+    timeout: float = 10.0
+    name: str = ""
+
+    @property
+    def address(self) -> str:
+        """The same for ZeroMQ."""
+        return f"tcp://[{self.host}]:{self.port}" if ":" in self.host else f"tcp://{self.host}:{self.port}"
+
+    def __repr__(self) -> str:
+        return f"EMQPUrl({self.user!r} at {self.address})"
+
+    def settings(self) -> Settings:
+        """Return what the engine has to know."""
+        return Settings(
+            dialect=self.dialect,
+            capabilities=(EXTENSIONS,) if self.extensions else (),
+            heartbeat=self.heartbeat,
+            silence=self.silence,
+        )
+
+
+def parse_emqp_url(url: str) -> EMQPUrl:
+    """Read a URL.
+
+    Raises:
+        ConfigError: It is none, or something in it is not allowed; the text never shows the password.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ConfigError(f"the URL's host or port cannot be read; {_EXAMPLE}") from None
+    if parts.scheme != "emqp":
+        raise ConfigError(f"the URL begins with {url.partition(':')[0][:20]!r}, which is no eMQP; {_EXAMPLE}")
+    if parts.fragment or parts.path.strip("/"):
+        raise ConfigError(f"the URL has something behind the port that it has no place for; {_EXAMPLE}")
+    found: dict[str, object] = dict(_options(parts.query))
+    credentials = {"user": parts.username, "password": parts.password}
+    found |= {name: unquote(value) for name, value in credentials.items() if value is not None}
+    if bool(found.get("keys")) != bool(found.get("server_key")):
+        raise ConfigError("the URL has one of keys and server_key; each needs the other")
+    found |= {"host": unquote(parts.hostname or "127.0.0.1"), "port": DEFAULT_PORT if port is None else port}
+    return msgspec.convert(found, EMQPUrl)
+
+
+def _options(query: str) -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    for name, text in parse_qsl(query, keep_blank_values=True):
+        if name not in _READERS:
+            raise ConfigError(f"the URL's option {name!r} is not known; there are {', '.join(_READERS)}")
+        try:
+            found.append((name, _READERS[name](text)))
+        except ValueError as error:
+            raise ConfigError(f"the URL's option {name} is {text!r}; it must be {error}") from None
+    return found
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ValueError("seconds, more than 0")
+    return seconds
+
+
+def _dialect(text: str) -> str:
+    if text not in ("eventmq-0.3", "strict"):
+        raise ValueError("eventmq-0.3 or strict")
+    return text
+
+
+def _flag(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text == "yes"
+
+
+def _file(text: str) -> str:
+    if not Path(text).is_file():
+        raise ValueError("a file that is there")
+    return text
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "keys": _file,
+    "server_key": _file,
+    "dialect": _dialect,
+    "extensions": _flag,
+    "heartbeat": _seconds,
+    "silence": _seconds,
+    "timeout": _seconds,
+    "name": str,
+}

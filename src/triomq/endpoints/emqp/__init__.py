@@ -1,0 +1,1 @@
+"""eMQP: clients, workers and schedulers on one ROUTER."""

@@ -1,0 +1,150 @@
+"""The configuration of an eMQP endpoint; loads no pyzmq, since every broker knows this type."""
+
+from collections.abc import Collection
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import msgspec
+
+from triomq.checked import Checked
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
+from triomq.endpoints.emqp.content import EMQP_CODEC, amend_emqp, from_emqp
+from triomq.errors import ConfigError, Refused
+from triomq.protocols.emqp import Dialect, Settings
+from triomq.timetable import Timetable
+
+if TYPE_CHECKING:
+    from triomq.endpoints.emqp.endpoint import EMQPEndpoint
+
+_Port = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
+
+_Seconds = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag="emqp"):
+    """Where and how to listen for EventMQ's protocol.
+
+    Args:
+        host: An address, or ``*`` for all.
+        port: Port for clients, workers and schedulers; 0 takes one that is free.
+        worker_port: Another port for the same, for programs that look for workers there (47290); none is no other.
+        security: How peers say who they are: ``null`` not at all, as released programs do, on loopback addresses alone;
+            ``plain`` by a password, ``curve`` by a key, encrypted.
+        user: With ``null``: as whom all of them work.
+        key_file: With ``curve``: the broker's keys, from the folder of the configuration; ``triomq user curve`` makes
+            them.
+        domain: Where the queues are.
+        dialect: What is written to peers that have not announced our extensions: ``eventmq-0.3`` as the released
+            programs do, or ``strict`` as the specification says.
+        heartbeat: Seconds between heartbeats; released workers want one every five seconds.
+        silence: Seconds of silence after which a worker or a scheduler counts as gone.
+        max_message_size: Bytes of the largest payload.
+        schedules: Who runs them: the ``broker`` itself, or the scheduler among its ``peers`` that came last.
+        timezone: In which cron texts are meant that name none.
+    """
+
+    protocol: ClassVar[str] = "eMQP"
+    codecs: ClassVar[tuple[Codec, ...]] = (Codec(EMQP_CODEC, from_emqp, amend_emqp),)
+
+    host: str = "127.0.0.1"
+    port: _Port = 47291
+    worker_port: _Port | None = None
+    security: Literal["null", "plain", "curve"] = "null"
+    user: str = "guest"
+    key_file: str = ""
+    domain: str = "default"
+    dialect: Dialect = "eventmq-0.3"
+    heartbeat: _Seconds = 3.0
+    silence: _Seconds = 15.0
+    max_message_size: Annotated[int, msgspec.Meta(ge=1, le=16 * 1024 * 1024)] = 2 * 1024 * 1024
+    schedules: Literal["broker", "peers"] = "broker"
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        """Check the fields, and what two of them say together."""
+        super().__post_init__()
+        if self.security == "null" and not _is_loopback(self.host):
+            raise ConfigError(
+                f"host: {self.host!r} is open to other machines, and with security 'null' nobody says who it is; "
+                "choose 'plain' or 'curve', or listen on 127.0.0.1"
+            )
+        if (self.security == "curve") != bool(self.key_file):
+            raise ConfigError("key_file: it belongs to security 'curve', which needs one; `triomq user curve` makes it")
+        try:
+            Timetable(cron="* * * * *", timezone=self.timezone).check(0.0)
+        except Refused as refused:
+            raise ConfigError(f"timezone: {refused}") from None
+        if self.heartbeat >= self.silence:
+            raise ConfigError(f"silence: found {self.silence}; it must be longer than heartbeat, {self.heartbeat}")
+
+    @property
+    def name(self) -> str:
+        """The endpoint's name in the tree of actors."""
+        return f"emqp-{self.host}-{self.port}"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The host that it listens on."""
+        return (self.host,)
+
+    @property
+    def place(self) -> str:
+        """Where it listens as configured."""
+        return f"{self.host}:{self.port}"
+
+    def bound_to(self, port: int) -> "EMQP":
+        """Return the same configuration with the port that was found."""
+        return msgspec.structs.replace(self, port=port)
+
+    def beside(self, folder: Path) -> "EMQP":
+        """Return the configuration with the file of keys looked for in a folder."""
+        return msgspec.structs.replace(self, key_file=str(folder / self.key_file)) if self.key_file else self
+
+    def check(self, domains: Collection[str]) -> None:
+        """Check that there is the domain, and that the keys can be read; see ``EndpointConfig``."""
+        if self.domain not in domains:
+            raise ConfigError(f"domain: found {self.domain!r}, but domains has {', '.join(map(repr, domains))}")
+        self.read_secret_key()
+
+    def read_secret_key(self) -> str:
+        """Return the broker's own key; empty where none is used.
+
+        Raises:
+            ConfigError: It cannot be read.
+        """
+        if not self.key_file:
+            return ""
+        from triomq.transports.zmq import read_curve_keys
+
+        keys = read_curve_keys(Path(self.key_file))
+        if not keys.secret:
+            raise ConfigError(f"key_file: {self.key_file} has the public key alone; name the file with both")
+        return keys.secret
+
+    def make(self, broker: BrokerContext) -> "EMQPEndpoint":
+        """Create the actor that listens."""
+        from triomq.endpoints.emqp.endpoint import EMQPEndpoint
+
+        return EMQPEndpoint(self, broker)
+
+    def client_url(self, address: str, credentials: str) -> str:
+        """Return the URL that a client connects with."""
+        return f"emqp://{address}" if self.security == "null" else f"emqp://{credentials}@{address}"
+
+    def settings(self) -> Settings:
+        """Return what engines have to know."""
+        return Settings(
+            dialect=self.dialect,
+            heartbeat=self.heartbeat,
+            silence=self.silence,
+            max_message_size=self.max_message_size,
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name, or *

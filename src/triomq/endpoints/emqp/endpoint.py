@@ -1,0 +1,149 @@
+"""The eMQP endpoint: one ROUTER for clients, workers and schedulers, and what its peers share.
+
+client ── REQUEST ──> EMQPPeer ── publish ──> queue ── credit by READY ──> EMQPPeer ── REQUEST ──> worker
+└─<── REPLY ────── EMQPPeer <── peers[identity] ───────────────────────── EMQPPeer <── REPLY ────┘
+"""
+
+import time
+from collections import Counter
+from functools import partial
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+import trio
+
+from triomq.core import DeclareSink, Directory, SinkKind, SinkOptions
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.endpoint import Endpoint
+from triomq.endpoints.base.router_listener import Admission, RouterListener
+from triomq.endpoints.emqp.config import EMQP
+from triomq.endpoints.emqp.content import DEFAULT_QUEUE
+from triomq.endpoints.emqp.peer import TOPICS, EMQPPeer
+from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
+from triomq.errors import ConfigError
+from triomq.protocols.emqp import AdminCommand, BrokerEngine, message_ids
+from triomq.transports.zmq import ZAPMechanism
+
+_HIGH_WATER: Final = 200
+"""Messages that libzmq holds for a peer. Those to a worker are no more than it has asked for, and stand in the account
+of their queues as long as they are not answered; what else is sent is small."""
+
+
+_PAUSE: Final = 1.0
+"""Seconds after which a scheduler that has crashed is followed by another one, perhaps that of another endpoint."""
+
+
+class EMQPEndpoint(Endpoint):
+    """The actor that listens for eMQP.
+
+    Args:
+        config: Where and how.
+        context: What the broker lends.
+    """
+
+    def __init__(self, config: EMQP, context: BrokerContext) -> None:
+        admission = Admission(
+            mechanism=ZAPMechanism(config.security.upper()),
+            user=config.user if config.security == "null" else "",
+            secret_key=config.read_secret_key(),
+        )
+        make_client = partial(EMQPPeer, context=context, hub=self)
+        ports = [port for port in (config.port, config.worker_port) if port is not None]
+        listeners = [
+            RouterListener(context, config.host, port, make_client, admission, high_water=_HIGH_WATER) for port in ports
+        ]
+        super().__init__(context, *listeners)
+        self.listener = listeners[0]
+        self.domain_name = config.domain
+        self.answers_strangers = config.security == "null"
+        """Whether an answer may go to a peer that is not known any more: nobody else can have its identity's rights."""
+        self.new_id = message_ids(uuid4().hex.encode())
+        self.peers: dict[bytes, EMQPPeer] = {}
+        self.schedulers: dict[EMQPPeer, None] = {}
+        self.troubles: Counter[str] = Counter()
+        """What went wrong with messages, and how often."""
+        self.timezone = config.timezone
+        self.book: ScheduleBook | None = None
+        """The schedules, if they are the broker's own."""
+        self._owns_schedules = config.schedules == "broker"
+        self._settings = config.settings()
+
+    async def on_start(self) -> None:
+        """See that the sink of topics is there, and listen."""
+        domain = self.context.domains.get(self.domain_name)
+        if domain is None:
+            raise ConfigError(f"there is no domain {self.domain_name!r}")
+        if TOPICS not in domain.directory.sinks:
+            await domain.ref.ask(DeclareSink(TOPICS, SinkOptions(kind=SinkKind.TOPIC)))
+        if self._owns_schedules:
+            self.book = self._find_book(domain.directory)
+        await super().on_start()
+        if self.book is not None:
+            self.start_task(self._run_schedules, self.book)
+
+    def _find_book(self, directory: Directory) -> ScheduleBook:
+        """Return the domain's schedules, which are read from the store once."""
+        name = f"eMQP schedules of {directory.name}"
+        book = self.context.lasting.get(name) or ScheduleBook(directory)
+        assert isinstance(book, ScheduleBook)
+        self.context.lasting[name] = book
+        return book
+
+    async def _run_schedules(self, book: ScheduleBook) -> None:
+        """Have an actor send what is due; one that crashes is followed by another one."""
+        while not self.is_stopping:
+            if not book.is_served:
+                scheduler = Scheduler(self.context, self.domain_name, book)
+                self.serve(scheduler)
+                await scheduler.gone.wait()
+            await trio.sleep(_PAUSE)
+
+    def make_engine(self) -> BrokerEngine:
+        """Return the engine of a new peer."""
+        return BrokerEngine(self.new_id, now=trio.current_time(), unix_time=time.time(), settings=self._settings)
+
+    def describe(self, question: AdminCommand) -> bytes:
+        """Answer a question of ``emq-cli``, in JSON."""
+        if question == "ROUTER_SHOW_SCHEDULERS":
+            answer: dict[str, object] = {
+                "connected_schedulers": {_name(peer): {"hb": peer.last_message} for peer in self.schedulers}
+            }
+        elif question == "ROUTER_SHOW_WORKERS":
+            answer = self._workers()
+        else:
+            answer = self._status()
+        return msgspec.json.encode(answer)
+
+    def _workers(self) -> dict[str, object]:
+        peers = {_name(peer): peer for peer in self.peers.values()}
+        workers = {name: (peer, peer.worker) for name, peer in peers.items() if peer.worker is not None}
+        queues: dict[str, list[tuple[int, str]]] = {}
+        for name, (_, worker) in workers.items():
+            for weight, queue in worker.queues:
+                queues.setdefault(queue, []).append((weight, name))
+        return {
+            "connected_workers": {
+                name: {"queues": worker.queues, "hb": peer.last_message, "available_slots": worker.slots.free}
+                for name, (peer, worker) in workers.items()
+            },
+            "connected_queues": queues,
+        }
+
+    def _status(self) -> dict[str, object]:
+        directory = self.context.domains[self.domain_name].directory
+        workers = {_name(peer): peer.worker for peer in self.peers.values() if peer.worker is not None}
+        names = sorted({queue.name for worker in workers.values() for queue in worker.queues} | {DEFAULT_QUEUE})
+        queues = {name: directory.queues[name].statistics() for name in names if name in directory.queues}
+        return {
+            "inflight_messages_by_queue": {name: queue.unsettled for name, queue in queues.items()},
+            "waiting_messages_by_queue": {name: queue.ready for name, queue in queues.items()},
+            "processed_messages_by_queue": {name: queue.delivered - queue.unsettled for name, queue in queues.items()},
+            "processed_messages_by_worker": {name: worker.done for name, worker in workers.items()},
+            "latency_messages_by_queue": {},
+            "max_latency_messages_by_queue": {},
+        }
+
+
+def _name(peer: EMQPPeer) -> str:
+    return peer.identity.decode("utf-8", "backslashreplace")

@@ -1,0 +1,259 @@
+"""The schedules of a domain, which are the broker's own, and the actor that sends what is due.
+
+    SCHEDULE ──> EMQPPeer ──> ScheduleBook.set ──> record ── on disk ──> ACK
+    UNSCHEDULE ──> EMQPPeer ──> ScheduleBook.remove
+    the time has come ──> Scheduler ─┬─ publish, as the user who has set it ──> queue
+                                     └─ ScheduleBook.advance ──> record, in the same batch as the message
+
+Rules:
+
+- A schedule belongs to a user, and is told from his others by what it calls: setting it again replaces it, and he alone
+  can end it.
+- In a broker with a store all schedules are durable. How far one has come is written in the batch that has its message:
+  after a kill a tick was sent and noted, or neither. Its id names the tick.
+- What cannot be published for the time being (memory, disk) is due until it can. What is refused, since its user may
+  not publish any more, is logged, and the schedule goes on.
+- The book outlives the endpoint's incarnations, and the actor does not: when it crashes another one is started, which
+  goes on behind the tick that it crashed over.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+import msgspec
+import trio
+
+from triomq.core import (
+    EVERYTHING,
+    CachedRoute,
+    Clock,
+    DeclareQueue,
+    Directory,
+    Head,
+    Permissions,
+    Publisher,
+    PublishingPaused,
+    QueueOptions,
+    ScheduleRecords,
+    Session,
+    traits_of,
+)
+from triomq.endpoints.base.client import Client
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.emqp.content import DEFAULT_QUEUE, EMQP_CODEC, RequestProperties, encode_request
+from triomq.errors import LimitExceeded, Refused, StoreCorrupt
+from triomq.protocols.emqp import Headers, make_headers, parse_headers
+from triomq.timetable import Progress, Timetable, advance, begin, resume
+
+MOST: Final = 10_000
+"""Schedules of one domain: each is a timer, and a record that is written at each tick."""
+
+LARGEST: Final = 64 * 1024
+"""Bytes of the message of a schedule, which stays in memory and is written at each tick."""
+
+SHORTEST: Final = 1.0
+"""Seconds between two jobs of a schedule: what released schedulers can count."""
+
+_AT_ONCE: Final = 100  # ticks in one turn
+_LOOK: Final = 60.0
+"""Seconds after which the clock on the wall is looked at in any case: somebody may have set it."""
+
+
+class Schedule(msgspec.Struct, frozen=True, array_like=True):
+    """What is to be done, for whom, when, and how far it has come: the record, too.
+
+    Args:
+        queue: Where its jobs go.
+        headers: Of the SCHEDULE.
+        message: Of each job.
+        user: Who has set it.
+        timetable: When it is due.
+        progress: How far it has come.
+    """
+
+    queue: str
+    headers: bytes
+    message: bytes
+    user: str
+    timetable: Timetable
+    progress: Progress
+
+
+class ScheduleBook:
+    """The schedules of one domain; made by the first endpoint of that domain, and outlives it.
+
+    Args:
+        directory: The domain's.
+        now: Gives the Unix time.
+
+    Raises:
+        StoreCorrupt: A record of the store is none.
+    """
+
+    def __init__(self, directory: Directory, now: Callable[[], float] = time.time) -> None:
+        self.now = now
+        self.clock: Clock[str] = Clock(now)
+        self.schedules: dict[str, Schedule] = {}
+        self.is_served = False
+        """Whether there is a scheduler: of two, each tick would be sent twice."""
+        self._records = ScheduleRecords(directory)
+        for key, value in self._records.recovered():
+            try:
+                schedule = _decode(value)
+            except msgspec.DecodeError as error:
+                raise StoreCorrupt(f"the record of a schedule in {directory.name!r} cannot be read: {error}") from None
+            progress = resume(schedule.timetable, schedule.progress, now())
+            self._enter(key, msgspec.structs.replace(schedule, progress=progress))
+
+    def set(self, key: str, queue: str, headers: Headers, message: bytes, user: str, timetable: Timetable) -> None:
+        """Begin a schedule, in place of that of the same key.
+
+        Raises:
+            Refused: It would never be due, or too often, or there are too many.
+        """
+        if 0 < timetable.interval < SHORTEST:
+            raise Refused(f"an interval of {timetable.interval} s; it takes {SHORTEST} at least")
+        if len(message) > LARGEST:
+            raise LimitExceeded(f"a message of {len(message)} bytes; that of a schedule has at most {LARGEST}")
+        if len(self.schedules) >= MOST and key not in self.schedules:
+            raise LimitExceeded(f"there are {MOST} schedules, and no more are allowed; end some of them first")
+        self._put(key, Schedule(queue, headers.frame, message, user, timetable, begin(timetable, self.now())))
+
+    def remove(self, key: str) -> None:
+        """End a schedule, if it is there."""
+        if self.schedules.pop(key, None) is not None:
+            self.clock.forget(key)
+            self._records.remove(key)
+
+    def advance(self, key: str, schedule: Schedule) -> None:
+        """Note that a tick was sent, and set the next one."""
+        progress = advance(schedule.timetable, schedule.progress, self.now())
+        if progress.due is None:
+            self.remove(key)
+        else:
+            self._put(key, msgspec.structs.replace(schedule, progress=progress))
+
+    def again(self, key: str) -> None:
+        """Have a tick that was taken from the clock due again."""
+        self._enter(key, self.schedules[key])
+
+    def _put(self, key: str, schedule: Schedule) -> None:
+        self._enter(key, schedule)
+        self._records.put(key, _encode(schedule))
+
+    def _enter(self, key: str, schedule: Schedule) -> None:
+        self.schedules[key] = schedule
+        self.clock.forget(key)
+        self.clock.set(key, inf if schedule.progress.due is None else schedule.progress.due)
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Schedule).decode
+
+
+class Scheduler(Client):
+    """The actor that sends what is due; a child of its endpoint, with nobody behind it.
+
+    Args:
+        context: What the broker lends.
+        domain: Where its schedules are.
+        book: Which they are.
+    """
+
+    kind = "scheduler"
+    noun = "scheduler"
+
+    def __init__(self, context: BrokerContext, domain: str, book: ScheduleBook) -> None:
+        super().__init__(context)
+        self._book = book
+        self._domain = domain
+        self._waits = False  # for the end of a pressure
+        self._sending: str | None = None
+        self.gone = trio.Event()
+        """Set when it has ended, in order or not."""
+
+    def started(self) -> None:
+        """Look at the clock as soon as something is due earlier than what it waits for."""
+        self._book.is_served = True
+        for key in self._book.schedules:
+            self._book.again(key)  # one that has crashed had some of them in its hands
+        self._book.clock.on_earlier = self.reschedule
+
+    def due_at(self) -> float:
+        """Return when the next tick is due, on Trio's clock."""
+        if self._waits:
+            return inf
+        return trio.current_time() + min(_LOOK, self._book.clock.next_deadline - self._book.now())
+
+    def due(self, now: float) -> None:
+        """Send what is due, as much as fits into a turn."""
+        book = self._book
+        keys = book.clock.take_due(book.now())
+        for place, key in enumerate(keys):
+            if place >= _AT_ONCE or self._waits or not self._send(key, book.schedules[key]):
+                book.again(key)
+
+    def _send(self, key: str, schedule: Schedule) -> bool:
+        """Publish a job, and note that; return whether it could be, or never can."""
+        self._sending = key
+        try:
+            self._publish(key, schedule)
+        except PublishingPaused as paused:
+            self._waits, self._sending = True, None
+            self._publisher(EVERYTHING).when_open(paused.pressure, self._open_again)
+            return False
+        except trio.WouldBlock:  # the domain is being restarted
+            self._waits, self._sending = True, None
+            self.start_task(self._try_later)
+            return False
+        except Refused as refused:
+            reason = str(refused)
+            self.note(logging.WARNING, "scheduled job refused", reason=reason, user=schedule.user, queue=schedule.queue)
+        self._book.advance(key, schedule)
+        self._sending = None
+        return True
+
+    def _publish(self, key: str, schedule: Schedule) -> None:
+        domain = self.context.domains[self._domain]
+        queue = schedule.queue if schedule.queue in domain.directory.queues else DEFAULT_QUEUE
+        if queue not in domain.directory.queues:
+            session = Session(domain.ref, domain.directory)
+            session.attach()
+            domain.ref.ask_nowait(DeclareQueue(queue, QueueOptions(), session))
+            session.detach()
+        asked = parse_headers(schedule.headers)
+        headers = make_headers(guarantee=asked.guarantee, retry_count=asked.retry_count, timeout=asked.timeout)
+        tick = f"{key}-{schedule.progress.due:.3f}".encode()
+        encoded = encode_request(RequestProperties(tick, headers.frame, user=schedule.user))
+        traits = traits_of(codec=EMQP_CODEC, publisher=0, persistent=headers.guarantee)
+        head = Head("", schedule.queue, 0, len(encoded), len(encoded), traits=traits)
+        publisher = self._publisher(self.context.users.access(schedule.user, self._domain))
+        content = encoded + schedule.message
+        publisher.publish(CachedRoute("", queue), head, [content], len(content))
+
+    def _publisher(self, access: Permissions) -> Publisher:
+        return Publisher(self.context.domains[self._domain].directory, access, self._turn)
+
+    def _open_again(self) -> None:
+        self.in_turn(self._go_on)
+
+    async def _try_later(self) -> None:
+        await trio.sleep(0.1)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._waits = False
+        if not self.has_left:
+            self.reschedule()
+
+    def released(self) -> None:
+        """Leave the clock to the next one; a tick over which this one has crashed is over."""
+        self._book.clock.on_earlier = None
+        self._book.is_served = False
+        key, self._sending = self._sending, None
+        if key is not None:
+            self._book.advance(key, self._book.schedules[key])
+        self.gone.set()

@@ -1,0 +1,183 @@
+"""The worker's side of a peer: what it has asked for, what is out with it, and what becomes of that.
+
+    READY ──> slots ──> queues deliver ──> give: REQUEST, with an id that is unique here ──> out
+    REPLY ──> out.pop ─┬─ failed, and its retry-count allows it: requeued, marked
+                       └─ settled; the requester gets the answer, if it wanted one
+    death ──> lost: each job that is out is requeued, marked, or given up
+
+Rules:
+
+- A released worker gives one sign that it is done with a job: REPLY, and that only if the job wants one. So every job
+  goes to a worker with ``reply-requested``, and answers that nobody asked for end here.
+- Ids come from requesters, of which two may choose the same. The second one goes out under an id of the broker's own.
+- A job with ``guarantee`` goes to another worker when its own is lost, as often as that happens, or until its queue's
+  delivery limit. One without was perhaps done already, and nobody said that it may be done twice: it goes to another
+  one as often as ``retry-count`` allows, and then is given up (a dead letter, where its queue has a sink for these).
+  What came over another wire goes back, as it would from a consumer there.
+- Answers still come from a worker that has said goodbye. It is let go when nothing is out with it any more.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from triomq.core import Batch, Outcome, Slots, Subscription, settle
+from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, as_request, decode_request
+from triomq.protocols.emqp import (
+    NO_EXTENSION,
+    Extension,
+    Headers,
+    Replied,
+    WeightedQueue,
+    call_problem,
+    decode_extension,
+    parse_headers,
+)
+
+if TYPE_CHECKING:
+    from triomq.endpoints.emqp.peer import EMQPPeer
+
+_FAILED: Final = ("failed", "timed-out", "lost")
+"""States of a job that is worth another attempt; released workers name none."""
+
+LOST: Final = Extension(state="lost", type="WorkerLost", message="the worker was lost", retry=False)
+
+
+class Job(msgspec.Struct, eq=False):
+    """A REQUEST that is out with a worker.
+
+    Args:
+        batch: The batch that it came in.
+        position: Where in it.
+        request: What the requester calls it.
+        headers: What the requester wants.
+        origin: Whom to answer; None if it came over another wire.
+        reply_to: With another wire: where the answer goes, empty for nowhere.
+        correlation_id: With that: what is to stand on it.
+    """
+
+    batch: Batch
+    position: int
+    request: bytes
+    headers: Headers
+    origin: RequestProperties | None
+    reply_to: str = ""
+    correlation_id: str | None = None
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether it may be given to another worker."""
+        return self.origin is None or self.headers.guarantee or self.has_retries
+
+    @property
+    def has_retries(self) -> bool:
+        return self.batch.attempts < self.headers.retry_count
+
+
+class WorkerSide:
+    """What a peer is as a worker; made when it says so, and again when it says so again.
+
+    Args:
+        peer: The peer.
+        queues: From which it takes jobs.
+    """
+
+    def __init__(self, peer: "EMQPPeer", queues: tuple[WeightedQueue, ...]) -> None:
+        self._peer = peer
+        self.queues = queues
+        self.slots = Slots()
+        self.out: dict[bytes, Job] = {}
+        self.done = 0
+        self._subscriptions: list[Subscription] = []
+        self._settled: Batch | None = None  # a batch, and the positions of it that are settled at the end of the turn
+        self._positions: list[int] = []
+
+    def begin(self) -> None:
+        """Subscribe to the queues, those that are not there yet are declared; raises as ``Client.ask`` does."""
+        for weight, name in self.queues:
+            self._peer.require_queue(name)
+            subscription = self._peer.subscribe(name, weight=weight, shared=(self.slots,))
+            self._subscriptions.append(subscription)
+
+    def stop(self) -> None:
+        """Take no more jobs; those that are out stay so."""
+        for subscription in self._subscriptions:
+            if subscription.open:
+                self._peer.unsubscribe(subscription)
+        self._subscriptions.clear()
+
+    # Jobs
+
+    def give(self, batch: Batch) -> None:
+        """Give the worker the jobs of a batch."""
+        for position in batch.unsettled():
+            self._give(batch, position)
+
+    def _give(self, batch: Batch, position: int) -> None:
+        message, head = batch.message(position), batch.head_at(position)
+        engine, body = self._peer.engine, message.body
+        if problem := self._problem(body):
+            self._peer.count("unfit", f"a job cannot be given to this worker: {problem}", queue=head.routing_key)
+            settle(batch, Outcome.REJECT, (position,))
+            self.slots.offer(1)
+            return
+        extension = NO_EXTENSION
+        if head.traits.codec == EMQP_CODEC:
+            origin = decode_request(message.properties)
+            job = Job(batch, position, origin.msgid, parse_headers(origin.headers), origin)
+            if origin.extension and engine.is_extended:
+                extension = decode_extension(origin.extension)
+        else:
+            properties = self._peer.directory.codecs.decode(message)
+            request, headers = as_request(properties, self._peer.new_id())
+            reply_to, correlation_id = properties.reply_to or "", properties.correlation_id
+            job = Job(batch, position, request, headers, None, reply_to, correlation_id)
+        msgid = job.request if job.request not in self.out else self._peer.new_id()
+        self.out[msgid] = job
+        if engine.is_extended:
+            extension = msgspec.structs.replace(extension, attempt=batch.attempts + 1)
+        engine.request(msgid, head.routing_key, job.headers.replying(), body, extension)
+
+    def _problem(self, body: bytes) -> str:
+        """Return why the worker cannot be given a job; an empty text if it can."""
+        if self._peer.engine.is_extended:
+            return ""
+        return call_problem(body) if self._peer.engine.carries(body) else "it is not UTF-8"
+
+    def replied(self, event: Replied) -> None:
+        """Settle a job, or put it back for another attempt; answer its requester."""
+        job = self.out.pop(event.request, None)
+        if job is None:
+            self._peer.count("late", "REPLY to no job that is out with this worker")
+            return
+        failed = event.extension.state in _FAILED and event.extension.retry is not False
+        if failed and job.origin is not None and job.has_retries:
+            settle(job.batch, Outcome.REQUEUE, (job.position,))
+            return
+        self._peer.answer(job, event.message, event.extension)
+        if job.batch is not self._settled:
+            self.settle()
+            self._settled = job.batch
+        self._positions.append(job.position)
+        self.done += 1
+
+    def settle(self) -> None:
+        """Settle what is done, at the end of a turn."""
+        if self._settled is not None:
+            batch, positions = self._settled, self._positions
+            self._settled, self._positions = None, []
+            settle(batch, Outcome.ACCEPT, positions)
+
+    def lost(self) -> None:
+        """Put back the jobs that are out with a worker that is lost, or give them up."""
+        self.settle()
+        out, self.out = self.out, {}
+        for job in out.values():
+            if not job.may_be_repeated:
+                self._peer.count("lost", "a job was lost with its worker", request=_shown(job.request))
+                self._peer.answer(job, b'{"value": "WorkerLost"}', LOST)
+            settle(job.batch, Outcome.REQUEUE if job.may_be_repeated else Outcome.REJECT, (job.position,))
+
+
+def _shown(msgid: bytes) -> str:
+    return msgid[:40].decode("utf-8", "replace")

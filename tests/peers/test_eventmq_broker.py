@@ -1,0 +1,133 @@
+"""The released EventMQ 0.3.13 under a broker: job managers that die, brokers that restart, clients by the hundred."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trio
+import zmq
+
+from peers.eventmq import DEADLINE, Programs, install, kill
+from triomq.app import Broker, User, open_broker
+from triomq.endpoints import EMQP
+from triomq.endpoints.emqp.endpoint import EMQPEndpoint
+from triomq.security import ALL
+
+pytestmark = pytest.mark.peers
+
+USERS = {"guest": User(password="guest", permissions={"*": ALL}, tags=("monitoring",))}
+SENDER = "from eventmq.sender import Sender\nsocket = Sender()\nsocket.connect(addr=broker)\n"
+
+
+@pytest.fixture
+def programs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Programs]:
+    assert request.config.cache is not None
+    found = Programs(install(request.config.cache.mkdir("eventmq-0.3.13")), tmp_path)
+    yield found
+    found.stop()
+
+
+def endpoint_of(broker: Broker) -> EMQPEndpoint:
+    (found,) = (ref.actor for ref in broker.endpoints.children.values() if isinstance(ref.actor, EMQPEndpoint))
+    return found
+
+
+def address_of(broker: Broker) -> str:
+    return f"tcp://127.0.0.1:{endpoint_of(broker).listener.port}"
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what other processes do."""
+    with trio.fail_after(DEADLINE):
+        while not condition():  # noqa: ASYNC110  # it happens in another process
+            await trio.sleep(0.05)
+
+
+def workers(broker: Broker) -> int:
+    return sum(peer.worker is not None for peer in endpoint_of(broker).peers.values())
+
+
+def start_job_manager(programs: Programs, address: str, queues: str = '[[10, "default"]]') -> object:
+    return programs.start("emq-jobmanager", "-J", "2", "-B", address, QUEUES=queues)
+
+
+async def test_hundred_jobs_go_from_released_clients_to_released_workers(programs: Programs) -> None:
+    async with open_broker(EMQP(port=0), users=USERS) as broker:
+        start_job_manager(programs, address_of(broker))
+        lines = (
+            "for number in range(100):\n    eventmq.defer_job(socket, jobs.add, args=(number,), reply_requested=True)\n"
+        )
+        programs.run_client(address_of(broker), SENDER + lines)
+        await until(lambda: len(programs.results()) == 100)
+        assert sorted(programs.results()) == list(range(100))
+        await until(lambda: not broker.directory.queues["default"].statistics().unsettled)
+        assert not endpoint_of(broker).troubles["malformed"]
+
+
+async def test_jobs_with_guarantee_run_although_their_job_manager_is_killed(programs: Programs) -> None:
+    async with open_broker(EMQP(port=0, silence=8.0), users=USERS) as broker:
+        first = start_job_manager(programs, address_of(broker))
+        lines = "for number in range(20):\n    eventmq.defer_job(socket, jobs.slow, args=(number,), guarantee=True)\n"
+        programs.run_client(address_of(broker), SENDER + lines)
+        await until(lambda: len(programs.results()) >= 3)
+        kill(first)  # type: ignore[arg-type]  # which has two jobs
+        start_job_manager(programs, address_of(broker))
+        await until(lambda: set(programs.results()) == set(range(20)))
+        await until(lambda: not broker.directory.queues["default"].statistics().unsettled)
+
+
+async def test_job_manager_comes_back_after_a_restart_of_the_broker(programs: Programs, tmp_path: Path) -> None:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        config = EMQP(port=free.getsockname()[1])
+    async with open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker:
+        start_job_manager(programs, address_of(broker))
+        await until(lambda: workers(broker) == 1)
+    async with open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker:
+        lines = "eventmq.defer_job(socket, jobs.add, args=(7,), guarantee=True)"
+        programs.run_client(address_of(broker), SENDER + lines)
+        await until(lambda: programs.results() == [7])
+
+
+async def test_one_shot_clients_leave_nothing_behind_and_garbage_between_them_does_no_harm(programs: Programs) -> None:
+    async with open_broker(EMQP(port=0), users=USERS) as broker:
+        address = address_of(broker)
+        lines = (
+            "for number in range(300):\n"
+            "    eventmq.job(jobs.add, broker_addr=broker).delay(number)\n"  # a socket and an identity for each
+        )
+        programs.run_client(address, lines)
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        dealer = context.socket(zmq.DEALER)
+        dealer.connect(address)
+        garbage = [[b""], [b"\xff"] * 9, [b"", b"eMQP/1.0", b"INFORM", b"x"], [b"", b"eMQP/1.0", b"REQUEST", b"\xff"]]
+        for number in range(200):
+            dealer.send_multipart(garbage[number % len(garbage)])
+            await trio.lowlevel.checkpoint()
+        await until(lambda: endpoint_of(broker).troubles["malformed"] == 200)
+        context.destroy(linger=0)
+        start_job_manager(programs, address)
+        await until(lambda: len(programs.results()) == 300)
+
+
+async def test_emq_cli_shows_workers(programs: Programs) -> None:
+    async with open_broker(EMQP(port=0), users=USERS) as broker:
+        start_job_manager(programs, address_of(broker), '[[40, "email"]]')
+        await until(lambda: workers(broker) == 1)
+        lines = (
+            "from eventmq.utils.messages import send_emqp_message\n"
+            "import json\n"
+            "answers = {}\n"
+            "for question in ('STATUS', 'ROUTER_SHOW_WORKERS', 'ROUTER_SHOW_SCHEDULERS'):\n"
+            "    send_emqp_message(socket, question, ())\n"
+            "    answers[question] = json.loads(socket.recv_multipart()[4])\n"
+            "(worker,) = answers['ROUTER_SHOW_WORKERS']['connected_workers'].values()\n"
+            "assert worker['queues'] == [[40, 'email']], answers\n"
+            "assert 'waiting_messages_by_queue' in answers['STATUS'], answers\n"
+            "assert answers['ROUTER_SHOW_SCHEDULERS'] == {'connected_schedulers': {}}, answers\n"
+        )
+        process = programs.run_client(address_of(broker), SENDER + lines)
+        await until(lambda: process.poll() is not None)
+        assert process.returncode == 0
