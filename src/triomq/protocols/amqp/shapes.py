@@ -91,7 +91,7 @@ class Shape:
         self.kinds: dict[bytes, PublishKind] = {}
         """Those that it came in, by the octets of their method frames; the reader looks into it itself."""
         self._strides = struct.Struct(""), struct.Struct("")
-        self._strides_of = -1, -1
+        self._strides_of: tuple[tuple[int, ...], int] = (), -1
 
     def accept(self, found: tuple[Any, ...], body_max: int) -> bool:
         """Return whether a content that ``read`` has found is like the last one but for the size of its body."""
@@ -102,18 +102,42 @@ class Shape:
         self.length = self.least + size + 1
         return True
 
-    def strides(self, skip: int) -> tuple[struct.Struct, struct.Struct]:
-        """Return what reads a whole publish that is as long as the last one: its fixed octets, and its content.
+    def strides(self, opening: tuple[int, ...]) -> tuple[struct.Struct, struct.Struct]:
+        """Return what reads neighbours that are as long as the last content: their fixed octets, and their contents.
 
         Args:
-            skip: Octets of its method frame.
+            opening: The octets of their method frames, how many are fixed, free and fixed again.
         """
         size = self.expected[1]
-        if self._strides_of != (skip, size):
-            form = _skipping(self._parts, skip + _FLAGS_AT, _FRAME_END_AND_OPENING)
-            self._strides = struct.Struct(f">{form}{size}x1s"), struct.Struct(f">{skip}x{self.length}s")
-            self._strides_of = skip, size
+        if self._strides_of != (opening, size):
+            *before, last = opening
+            parts = (*before, last + _FLAGS_AT + self._parts[0], *self._parts[1:])
+            form = f">{_skipping(parts, 0, _FRAME_END_AND_OPENING)}{size}x1s"
+            self._strides = struct.Struct(form), struct.Struct(f">{sum(opening)}x{self.length}s")
+            self._strides_of = opening, size
         return self._strides
+
+    def read_alike(self, data: bytes, position: int, opening: tuple[int, ...], contents: list[bytes]) -> int:
+        """Read what is like the content before ``position``, and as long; return how many there are.
+
+        Args:
+            data: Octets in which that content, with its method frame, is the last before ``position``.
+            position: Where the next method frame begins.
+            opening: As for ``strides``.
+            contents: Where to add them to.
+        """
+        # One loop in C reads the octets that are fixed in all of them, another one cuts the contents.
+        whole, cut = self.strides(opening)
+        length = whole.size
+        like = whole.unpack_from(data, position - length)
+        rest = memoryview(data)[position : position + (len(data) - position) // length * length]
+        count = 0
+        for found in whole.iter_unpack(rest):
+            if found != like:
+                break
+            count += 1
+        contents += [content for (content,) in cut.iter_unpack(rest[: count * length])]
+        return count
 
 
 def _skipping(parts: tuple[int, ...], before: int, behind: int) -> str:
