@@ -481,7 +481,7 @@ class EMQPPeer(RouterClient):
             self.engine.acknowledge(msgid)
         else:
             safe = partial(self.in_turn, self._acknowledge, msgid)
-            persistence.when_committed(persistence.journal.last_batch, safe)
+            persistence.when_committed(persistence.journal.require_commit(), safe)
 
     def _acknowledge(self, msgid: bytes) -> None:
         self.engine.acknowledge(msgid)
