@@ -134,7 +134,7 @@ class EMQPConnection:
 
     @property
     def has_extensions(self) -> bool:
-        """Whether the broker knows our extensions: it acknowledges, refuses, and brings answers."""
+        """Whether the broker knows our extensions, so that it acknowledges, refuses, and brings answers."""
         return self._link.engine.is_extended
 
     # Commands
