@@ -31,6 +31,8 @@ _HIGH_WATER: Final = 200
 of their queues as long as they are not answered; what else is sent is small."""
 
 
+_LOOPBACK: Final = "127.0.0.1"
+
 _PAUSE: Final = 1.0
 """Seconds after which a scheduler that has crashed is followed by another one, perhaps that of another endpoint."""
 
@@ -54,6 +56,11 @@ class EMQPEndpoint(Endpoint):
         listeners = [
             RouterListener(context, config.host, port, make_client, admission, high_water=_HIGH_WATER) for port in ports
         ]
+        self.admin: RouterListener | None = None
+        """Where administrators come in, if there is such a place."""
+        if config.admin_port is not None:
+            self.admin = RouterListener(context, _LOOPBACK, config.admin_port, make_client, admission)
+            listeners.append(self.admin)
         self.topics: TopicListener | None = None
         """Where SUB sockets listen, if there is such a place."""
         if config.topic_port is not None:

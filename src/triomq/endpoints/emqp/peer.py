@@ -40,6 +40,7 @@ from triomq.core import (
     traits_of,
 )
 from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.endpoint import StopListening
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.router_listener import RouterListener
 from triomq.endpoints.emqp.content import (
@@ -429,8 +430,16 @@ class EMQPPeer(RouterClient):
         self.leave()
 
     def disconnect_asked(self, event: DisconnectAsked) -> None:
-        """Refuse: it is for administrators."""
-        self.refuse(event.msgid, "forbidden", "only an administrator may stop the broker")
+        """Stop the endpoint, if an administrator asks for that where administrators come in: all peers hear KBAI."""
+        user = self.context.users.get(self.user)
+        if self._listener is not self.hub.admin or user is None or not user.is_administrator:
+            reason = "only an administrator may stop the endpoint, over its admin_port"
+            self.refuse(event.msgid, "forbidden", reason)
+            return
+        self.note(logging.WARNING, "endpoint stopped", reason="DISCONNECT")
+        self.engine.acknowledge(event.msgid)
+        self._flush()
+        self.hub.ref.tell_nowait(StopListening())
 
     def schedule_set(self, event: ScheduleSet) -> None:
         """Write a schedule into the book, or hand it to the scheduler that came last."""
@@ -472,7 +481,7 @@ class EMQPPeer(RouterClient):
             self.engine.acknowledge(msgid)
         else:
             safe = partial(self.in_turn, self._acknowledge, msgid)
-            persistence.when_committed(persistence.journal.last_batch, safe)
+            persistence.when_committed(persistence.journal.require_commit(), safe)
 
     def _acknowledge(self, msgid: bytes) -> None:
         self.engine.acknowledge(msgid)
