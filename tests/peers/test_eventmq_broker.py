@@ -1,7 +1,7 @@
 """The released EventMQ 0.3.13 under a broker: job managers that die, brokers that restart, clients by the hundred."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import pytest
 import trio
 import zmq
 
-from peers.eventmq import DEADLINE, Programs, install, kill
+from peers.eventmq import DEADLINE, Programs, kill
 from triomq.app import Broker, User, open_broker
 from triomq.endpoints import EMQP
 from triomq.endpoints.emqp.endpoint import EMQPEndpoint
@@ -19,14 +19,6 @@ pytestmark = pytest.mark.peers
 
 USERS = {"guest": User(password="guest", permissions={"*": ALL}, tags=("monitoring",))}
 SENDER = "from eventmq.sender import Sender\nsocket = Sender()\nsocket.connect(addr=broker)\n"
-
-
-@pytest.fixture
-def programs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Programs]:
-    assert request.config.cache is not None
-    found = Programs(install(request.config.cache.mkdir("eventmq-0.3.13")), tmp_path)
-    yield found
-    found.stop()
 
 
 def endpoint_of(broker: Broker) -> EMQPEndpoint:
