@@ -246,7 +246,9 @@ class MemoryBacklog(Backlog):
         """Return the unsettled batches, in the order in which they were handed out."""
         return list(self._outstanding or ())
 
-    def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
+    def accept(
+        self, batch: Batch, positions: Sequence[int] | None = None, *, consumed: bool = False
+    ) -> tuple[int, int]:
         """Settle messages for good: all of a batch that are left, or those at some positions.
 
         Returns:
