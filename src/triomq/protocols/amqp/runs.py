@@ -174,7 +174,7 @@ class RunReader:
             else:
                 kind = None
             if kind is None:
-                publish = self._publish(data, position, number)
+                publish = self._publish(data, position, number, shape)
                 if publish is None:
                     break
                 kind, start, stop = publish
@@ -213,21 +213,32 @@ class RunReader:
         return position
 
     def _publish(
-        self, data: bytes, position: int, number: int, whole: bool = True
+        self, data: bytes, position: int, number: int, shape: Shape | None, whole: bool = True
     ) -> tuple[PublishKind, int, int] | None:
         """Return the kind of a publish, where its content begins, and where it ends; None as ``_content``."""
-        if len(data) - position < FRAME_HEADER.size:
+        end = len(data)
+        if end - position < FRAME_HEADER.size:
             return None
         frame_type, channel, size = FRAME_HEADER.unpack_from(data, position)
         start = position + OVERHEAD + size
         if frame_type != METHOD or channel != number or size > self.payload_max:
             return None
-        if start > len(data) or data[start - 1] != FRAME_END:
+        if start > end or data[start - 1] != FRAME_END:
             return None
         frame = data[position:start]
         method = self._kinds.read(frame)
-        content = None if method is None else self._content(data, start, number, whole)
-        if method is None or content is None:
+        if method is None:
+            return None
+        if shape is not None and shape.framing.channel == number and start + shape.least <= end:
+            # A new key with a content like the last one.
+            found = shape.read(data, start)
+            if found == shape.expected or shape.accept(found, self.body_max):
+                stop = start + shape.length
+                if not whole or (stop <= end and data[stop - 1] == FRAME_END):
+                    return self._kinds.find(frame, method, shape.framing, shape), start, stop
+                return None
+        content = self._content(data, start, number, whole)
+        if content is None:
             return None
         stop, framing, shape = content
         return self._kinds.find(frame, method, framing, shape), start, stop
@@ -259,7 +270,7 @@ class RunReader:
 
     def _begin(self, data: bytes, position: int, number: int) -> None:
         """Remember the publish at ``position``, if it lacks nothing but octets of its body frame."""
-        found = self._publish(data, position, number, whole=False)
+        found = self._publish(data, position, number, self._shape, whole=False)
         if found is not None and found[2] > len(data):
             kind, _, stop = found
             self.begun = BegunPublish(number, kind.method, kind.framing, kind.skip, stop - position)
