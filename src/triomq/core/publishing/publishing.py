@@ -299,7 +299,7 @@ class Publisher:
         if self._directory.message_observers is not None:
             self._directory.message_observers.published(Stretch(head, contents), queues)
         if receipt is not None and queues and head.traits.persistent and self._persistence is not None:
-            receipt.number = self._persistence.journal.last_batch  # consumers may have got what is recorded
+            receipt.number = self._persistence.journal.require_commit()  # consumers may have got what is recorded
         return missed
 
     def _offer(self, head: Head, content: bytes, queues: Sequence[Ref]) -> bool:
