@@ -169,7 +169,7 @@ class Publisher:
             unrouted: As for ``publish``.
 
         Returns:
-            How many messages were taken, the first ones: all, unless that is too much for one turn; and where they
+            How many of the messages were taken, which are all unless that is too much for one turn, and where they
             went.
 
         Raises:
