@@ -36,9 +36,9 @@ class SimulatedDisk:
         self._taken: list[OperationBatch] = []
         self._found: dict[int, Answer] = {}
 
-    def take(self) -> int | None:
-        """Take the next batch, if there is one, and return its number."""
-        batch = self.journal.take()
+    def take(self, *, patient: bool = False) -> int | None:
+        """Take the next batch, if there is one, and return its number; ``patient`` as for ``Journal.take``."""
+        batch = self.journal.take(patient=patient)
         if batch is None:
             return None
         self._taken.append(batch)

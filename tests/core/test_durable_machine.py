@@ -186,7 +186,7 @@ class DurableMachine(DurableOracle):
         elif outcome is Outcome.REQUEUE and not worn:
             model.come_back(place)
         elif outcome is Outcome.ACCEPT:
-            del model.out[place]
+            model.out.pop(place).message.accepted = True
         else:
             model.give_up(place)
 

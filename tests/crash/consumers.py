@@ -12,9 +12,11 @@ from .oracle import Fence, QueueOracle, Session
 from .publishers import tags_up_to
 from .wire import Answer, Delivery, Event, Gone, Wire, ack, encode, publish, reject
 
-__all__ = ["Consumer", "Mover"]
+__all__ = ["AutomaticConsumer", "Consumer", "Mover"]
 
 PREFETCH = 200
+FENCES = "fences"
+"""The queue of fences, which nobody reads: what is confirmed there is on disk."""
 FENCE = 150
 """Deliveries from one fence to the next."""
 
@@ -30,7 +32,6 @@ class Consumer:
         most: Deliveries of one life from which on it settles nothing, until all is to be taken out; so the queue grows.
         rejects: It settles by rejecting for good.
         returns: It gives some back first, now and then.
-        fences_to: Where its fences must be in the end.
     """
 
     def __init__(
@@ -43,7 +44,6 @@ class Consumer:
         most: int = 1 << 40,
         rejects: bool = False,
         returns: bool = False,
-        fences_to: str | None = None,
     ) -> None:
         self._harness = harness
         self._number = number
@@ -52,7 +52,6 @@ class Consumer:
         self._most = most
         self._rejects = rejects
         self._returns = returns
-        self._fences_to = [fences_to or queue.name]
         self._next = 0
         self._taken = 0
         self._out: dict[int, Message | None] = {}
@@ -100,7 +99,7 @@ class Consumer:
                     message, fence = self._fences.pop(tag)
                     if event.accepted:
                         fence.confirmed()
-                        self._harness.oracle.confirm(message, self._fences_to)
+                        self._harness.oracle.confirm(message, [FENCES])
 
     def _settle(self, session: Session) -> bytes:
         """Choose what to settle: everything, some of it, or nothing for now."""
@@ -144,7 +143,7 @@ class Consumer:
         self._next += 1
         self._fences[tag] = (message, session.fence())
         self._harness.oracle.sent += 1
-        return publish("", self.queue.name, body_of(*message[:2]))
+        return publish("", FENCES, body_of(*message[:2]))
 
     async def _settle_all_in_the_end(self, wire: Wire, session: Session) -> None:
         await self._harness.wait_for(lambda: self._harness.draining)
@@ -154,6 +153,27 @@ class Consumer:
     def is_idle(self) -> bool:
         """Whether nothing is out and no fence under way."""
         return not self._out and not self._fences
+
+
+class AutomaticConsumer:
+    """Consumes without acks: what was sent to it when the broker is killed may be lost, so nothing is checked here."""
+
+    def __init__(self, harness: Harness, name: str) -> None:
+        self._harness = harness
+        self._name = name
+
+    async def run(self) -> None:
+        """Consume until it is ended."""
+        while True:
+            try:
+                async with self._harness.wire() as wire:
+                    request = commands.Basic.Consume(queue=self._name, no_ack=True)
+                    await wire.call(request, commands.Basic.ConsumeOk)
+                    while True:
+                        self._harness.count_events(len(await wire.events()))
+                        self._harness.changed()
+            except Gone:
+                pass
 
 
 class Mover:

@@ -1,8 +1,9 @@
 """The oracle of the crash tests: what was published and delivered, and the rules that hold however a broker is killed.
 
-From outside it cannot be seen whether an ack, or the mark that a message was delivered, was on disk. But a confirm
-tells: what a channel acked, and what it was given, before it published a message, went to the store before that message
-did. So consumers publish a *fence* to their own queue now and then. When it is confirmed,
+From outside it cannot be seen whether an ack, or the mark that a message was delivered, was on disk. A confirm tells,
+if no consumer can have had the message: what a channel acked, and what it was given, before it published a message,
+went to the store before that message did. So consumers publish a *fence* now and then, to a queue that is read at the
+very end. When it is confirmed,
 
 - a message that was acked before it must never come again;
 - a message that was delivered before it may come again only with the redelivered flag.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import trio
 from pamqp import commands
 
-from .consumers import Consumer, Mover
+from .consumers import FENCES, AutomaticConsumer, Consumer, Mover
 from .declarer import Declarer
 from .harness import Harness
 from .oracle import Oracle, QueueOracle, Session
@@ -30,12 +30,14 @@ class Clients(NamedTuple):
         declarers: Likewise, and look in the end.
         consumers: Take out everything in the end.
         movers: Take out everything at any time.
+        automatic: Take out everything at any time, and remember nothing.
         last: Queues that are read when all else is over.
     """
 
     publishers: Sequence[Publisher | TransactionPublisher]
     consumers: Sequence[Consumer]
     movers: Sequence[Mover] = ()
+    automatic: Sequence[AutomaticConsumer] = ()
     declarers: Sequence[Declarer] = ()
     last: Sequence[str] = ()
 
@@ -72,7 +74,7 @@ def _bind(queue: str, exchange: str, key: str = "") -> tuple[commands.Queue.Bind
 _FANOUT = [
     _exchange("all", "fanout"),
     _exchange("some", "topic"),
-    *(_queue(name) for name in ("fast", "slow", "lazy", "topic")),
+    *(_queue(name) for name in ("fast", "slow", "lazy", "topic", FENCES)),
     *(_bind(name, "all") for name in ("fast", "slow", "lazy")),
     _bind("topic", "some", "a.#"),
     _bind("slow", "some", "*.b"),
@@ -88,6 +90,7 @@ _ROUTES = [
 def _fanout(harness: Harness, chance: random.Random) -> Clients:
     oracle = harness.oracle
     fast, slow, lazy, topic = (oracle.queue(name) for name in ("fast", "slow", "lazy", "topic"))
+    oracle.queue(FENCES, once=True)
     return Clients(
         [
             Publisher(harness, 10, _ROUTES, _own(chance)),
@@ -101,6 +104,7 @@ def _fanout(harness: Harness, chance: random.Random) -> Clients:
             Consumer(harness, 102, lazy, _own(chance), most=0),
             Consumer(harness, 103, topic, _own(chance), returns=True),
         ],
+        last=[FENCES],
     )
 
 
@@ -115,6 +119,7 @@ _MOVES = [
     _queue("bounded", **{"x-max-length": 50, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "over"}),
     _queue("over"),
     _queue("levels", **{"x-max-priority": 4}),
+    _queue(FENCES),
 ]
 
 
@@ -124,6 +129,7 @@ def _moves(harness: Harness, chance: random.Random) -> Clients:
     oracle.queue("dead", once=True, ordered=False)
     source, levels = oracle.queue("from"), oracle.queue("levels")
     oracle.queue("to", once=True)
+    oracle.queue(FENCES, once=True)
     bounded = oracle.queue("bounded", once=True)
     bounded.overflow = oracle.queue("over", once=True)
     to_work = Route("", "work", ("dead",))
@@ -135,13 +141,53 @@ def _moves(harness: Harness, chance: random.Random) -> Clients:
             Publisher(harness, 22, [Route("", "levels", ("levels",), levels=4)], _own(chance), window=60),
         ],
         [
-            Consumer(harness, 110, work, _own(chance), rejects=True, fences_to="dead"),
+            Consumer(harness, 110, work, _own(chance), rejects=True),
             Consumer(harness, 111, delayed, _own(chance)),
             Consumer(harness, 112, levels, _own(chance), most=400, returns=True),
         ],
         [Mover(harness, source, "to")],
-        [Declarer(harness, 120, _own(chance))],
-        ["dead", "to", "bounded", "over"],
+        declarers=[Declarer(harness, 120, _own(chance))],
+        last=["dead", "to", "bounded", "over", FENCES],
+    )
+
+
+# One confirm outstanding, and consumers that are often faster than the disk
+
+_EARLY = [
+    _exchange("both", "fanout"),
+    _exchange("both, automatic", "fanout"),
+    *(_queue(name) for name in ("acked", "left", "alone", "automatic", "left too", "from", "to", "dead", FENCES)),
+    _queue("work", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}),
+    *(_bind(name, "both") for name in ("acked", "left")),
+    *(_bind(name, "both, automatic") for name in ("automatic", "left too")),
+]
+
+
+def _early(harness: Harness, chance: random.Random) -> Clients:
+    oracle = harness.oracle
+    acked, alone, source = (oracle.queue(name) for name in ("acked", "alone", "from"))
+    work = oracle.queue("work")
+    for name in ("left", "left too", "to", FENCES):
+        oracle.queue(name, once=True)
+    oracle.queue("dead", once=True, ordered=False)
+    routes = [
+        Route("both", "", ("acked", "left")),
+        Route("both, automatic", "", ("left too",)),
+        Route("", "alone", ("alone",)),
+        Route("", "from", ("from", "to")),
+        Route("", "work", ("dead",)),
+    ]
+    lone = [Publisher(harness, 40 + number, [route], _own(chance), window=1) for number, route in enumerate(routes)]
+    return Clients(
+        [*lone, Publisher(harness, 50, routes[:3], _own(chance), window=20)],
+        [
+            Consumer(harness, 130, acked, _own(chance)),
+            Consumer(harness, 131, alone, _own(chance), returns=True),
+            Consumer(harness, 132, work, _own(chance), rejects=True),
+        ],
+        [Mover(harness, source, "to")],
+        automatic=[AutomaticConsumer(harness, "automatic")],
+        last=["left", "left too", "to", "dead", FENCES],
     )
 
 
@@ -149,6 +195,7 @@ SCENARIOS = {
     "fanout": Scenario(_FANOUT, _fanout),
     "paging": Scenario(_FANOUT, _fanout, ["--queue-memory=65536"]),
     "moves": Scenario(_MOVES, _moves, ["--delayed=delayed"]),
+    "early": Scenario(_EARLY, _early),
 }
 
 
@@ -213,7 +260,7 @@ async def run(
             await harness.start(output)
             await _declare(harness, scenario)
             async with trio.open_nursery() as running:
-                for client in (*clients.consumers, *clients.movers):
+                for client in (*clients.consumers, *clients.movers, *clients.automatic):
                     running.start_soon(client.run)
                 async with trio.open_nursery() as publishing:
                     for publisher in (*clients.publishers, *clients.declarers):

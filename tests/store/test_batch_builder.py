@@ -117,7 +117,7 @@ def test_settlements_are_joined_and_marks_are_written_once() -> None:
     for first in (7, 5, 6, 1):
         gathering.settle(1, first, 1)
     for up_to in (3, 9, 4):
-        gathering.delivered(1, 0, up_to)
+        gathering.delivered(1, 0, 0, up_to)
     assert gathered(gathering) == [MessagesDelivered(1, 0, 9), MessagesSettled(1, [(1, 1), (5, 3)])]
 
 
@@ -126,7 +126,7 @@ def test_queue_that_is_deleted_needs_nothing_else() -> None:
     gathering.append(1, 1, b"x", [b"a"], 1)
     gathering.append(2, 1, b"x", [b"a"], 1)
     gathering.settle(1, 1, 1)
-    gathering.delivered(1, 0, 1)
+    gathering.delivered(1, 0, 0, 1)
     gathering.add(QueueDeleted(1))
     durable, deleted = gathered(gathering)
     assert isinstance(durable, MessagesAppended)

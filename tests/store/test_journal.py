@@ -41,12 +41,12 @@ def test_relief_is_what_is_settled_in_batches_that_do_nothing_else() -> None:
 
 
 def test_numbers_go_on_behind_what_is_there(journal: Journal) -> None:
-    assert (journal.committed, journal.open_batch, journal.last_batch) == (10, 11, 10)
+    assert (journal.committed, journal.open_batch, journal.require_commit()) == (10, 11, 10)
     add_one(journal)
-    assert (journal.open_batch, journal.last_batch) == (11, 11)
+    assert (journal.open_batch, journal.require_commit()) == (11, 11)
     batch = journal.take()
     assert batch is not None
-    assert (batch.number, journal.open_batch, journal.last_batch) == (11, 12, 11)
+    assert (batch.number, journal.open_batch, journal.require_commit()) == (11, 12, 11)
     assert journal.take() is None
 
 
@@ -77,7 +77,7 @@ def test_callbacks_are_called_once_and_in_order(journal: Journal) -> None:
     for name in ("one", "two", "three"):
         add_one(journal)
         journal.when_committed(journal.open_batch, partial(received.append, name))
-        journal.when_committed(journal.last_batch, partial(received.append, f"{name} again"))
+        journal.when_committed(journal.require_commit(), partial(received.append, f"{name} again"))
         journal.take()
     journal.answered(11)
     assert received == ["one", "one again"]
@@ -90,7 +90,7 @@ def test_callbacks_for_a_committed_number_are_called_soon_but_not_at_once(journa
     received: list[str] = []
     woken: list[None] = []
     journal.wake = lambda: woken.append(None)
-    journal.when_committed(journal.last_batch, partial(received.append, "told"))
+    journal.when_committed(journal.require_commit(), partial(received.append, "told"))
     assert (len(woken), received) == (1, [])
     assert journal.take() is None
     assert received == ["told"]
@@ -101,10 +101,10 @@ def test_callback_that_is_added_again_does_not_hold_up_the_others(journal: Journ
 
     def again() -> None:
         received.append("again")
-        journal.when_committed(journal.last_batch, again)
+        journal.when_committed(journal.require_commit(), again)
 
-    journal.when_committed(journal.last_batch, again)
-    journal.when_committed(journal.last_batch, partial(received.append, "other"))
+    journal.when_committed(journal.require_commit(), again)
+    journal.when_committed(journal.require_commit(), partial(received.append, "other"))
     journal.take()
     assert received == ["again", "other"]
     journal.take()
@@ -157,7 +157,7 @@ def test_fault_stops_new_batches_until_one_is_written(journal: Journal) -> None:
 def test_session_is_woken_up(journal: Journal) -> None:
     woken: list[None] = []
     journal.wake = lambda: woken.append(None)
-    journal.delivered(1, 0, 5)
+    journal.delivered(1, 0, 0, 5)
     assert len(woken) == 1
     journal.settle(1, 1)
     journal.append(1, 1, b"", [b""], 0)
@@ -205,3 +205,161 @@ def test_pending_bytes_are_those_of_contents_and_the_size_is_what_the_core_says(
     batch = journal.take()
     assert batch is not None
     assert [each.size for each in batch.operations if isinstance(each, MessagesAppended)] == [7]
+
+
+# Publishers, consumers, and batches that are left empty
+
+
+class Owed:
+    """What a publisher is owed."""
+
+    def __init__(self) -> None:
+        self.unsafe = self.number = 0
+
+    def wait_for(self, number: int, count: int) -> None:
+        self.number = number
+        self.unsafe += count
+
+    def consumed(self, count: int) -> None:
+        self.unsafe -= count
+
+
+def owe(journal: Journal, first: int, count: int = 1, *, queue: int = 1, delivered: bool = True) -> Owed:
+    """Append messages that a publisher waits for, and send them to a consumer."""
+    owed = Owed()
+    journal.owe(queue, first, count, owed)
+    journal.append(queue, first, b"head", [b"x"] * count, count)
+    if delivered:
+        journal.delivered(queue, 0, first - 1, first + count - 1)
+    return owed
+
+
+def test_batch_that_is_left_empty_gives_its_number_back(journal: Journal) -> None:
+    owed = owe(journal, 1, 3)
+    journal.settle(1, 1, 3, consumed=True)
+    assert (owed.number, owed.unsafe) == (11, 0)
+    assert journal.take() is None
+    assert (journal.open_batch, journal.require_commit(), journal.unanswered) == (11, 10, [])
+    add_one(journal)
+    batch = journal.take()
+    assert batch is not None
+    assert batch.number == 11
+
+
+def test_batch_that_is_left_empty_is_sent_if_its_number_is_waited_for(journal: Journal) -> None:
+    owe(journal, 1)
+    assert journal.require_commit() == 11
+    journal.settle(1, 1, consumed=True)
+    batch = journal.take()
+    assert batch is not None
+    assert (batch.number, batch.operations) == (11, [])
+    owe(journal, 2)
+    journal.settle(1, 2, consumed=True)
+    assert journal.take() is None, "the number of the next one is waited for by nobody"
+
+
+def test_debts_are_paid_by_ids_whatever_the_ranges(journal: Journal) -> None:
+    owed = [owe(journal, 1, 3), owe(journal, 4), owe(journal, 9, 2)]
+    other = owe(journal, 1, 20, queue=2)
+    journal.settle(1, 3, 7, consumed=True)
+    assert [each.unsafe for each in owed] == [2, 0, 1]
+    journal.settle(1, 1, 1)
+    journal.settle(1, 2, 1, consumed=True)
+    journal.settle(1, 10, 5, consumed=True)
+    journal.settle(3, 1, 5, consumed=True)
+    assert [each.unsafe for each in owed] == [1, 0, 0]
+    assert other.unsafe == 20
+
+
+def test_debts_of_a_batch_that_was_sent_are_not_paid(journal: Journal) -> None:
+    owed = owe(journal, 1)
+    assert journal.take() is not None
+    journal.settle(1, 1, consumed=True)
+    assert (owed.number, owed.unsafe) == (11, 1)
+
+
+def test_batch_is_held_while_consumers_have_all_that_publishers_wait_for(journal: Journal) -> None:
+    for first in range(1, 4):
+        owe(journal, first)
+        assert journal.take(patient=True) is None
+        assert journal.is_held
+        assert not journal.tick()
+        journal.settle(1, first, consumed=True)
+    owe(journal, 4)
+    assert not journal.tick()
+    assert journal.tick(), "the consumer takes its time"
+    assert journal.take(patient=True) is not None
+    assert not journal.is_held
+
+
+def test_batch_with_a_message_that_no_consumer_has_is_not_held(journal: Journal) -> None:
+    owe(journal, 1)
+    owe(journal, 2, delivered=False)
+    assert journal.take(patient=True) is not None
+    assert not journal.is_held
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_batch_that_does_something_else_is_not_held(journal: Journal, *, required: bool) -> None:
+    owe(journal, 1)
+    if required:
+        journal.require_commit()
+    else:
+        add_one(journal)
+    assert journal.take(patient=True) is not None
+
+
+def test_batch_of_very_many_queues_is_not_held(journal: Journal) -> None:
+    for queue in range(1, 20):
+        owe(journal, 1, queue=queue)
+    assert journal.take(patient=True) is not None
+
+
+def test_batch_that_nobody_waits_for_is_held_for_a_while(journal: Journal) -> None:
+    journal.settle(1, 1)
+    assert journal.take(patient=True) is None
+    assert not journal.tick()
+    assert journal.tick()
+    assert journal.take(patient=True) is not None
+    journal.settle(1, 2)
+    assert journal.take(patient=True) is None, "this one has not been held yet"
+
+
+def test_batches_are_sent_at_once_after_one_was_held_for_nothing(journal: Journal) -> None:
+    """Consumers that take their time cost publishers nothing but a try now and then."""
+    first, held = 1, []
+    for number in range(100):
+        owe(journal, first)
+        if journal.take(patient=True) is None:
+            held.append(number)
+            assert not journal.tick()
+            assert journal.tick()
+            assert journal.take(patient=True) is not None
+        journal.answered(journal.open_batch - 1)
+        first += 1
+    assert held == [0, 2, 6, 14, 30, 62]
+    for _ in range(64):
+        owe(journal, first)
+        if journal.take(patient=True) is None:
+            break
+        journal.answered(journal.open_batch - 1)
+        first += 1
+    journal.settle(1, first, consumed=True)
+    assert not journal.tick(), "a consumer was fast enough"
+    owe(journal, first + 1)
+    assert journal.take(patient=True) is None
+
+
+def test_what_is_settled_takes_no_memory_while_the_disk_is_slow(journal: Journal) -> None:
+    content = bytes(100_000)
+    for number in range(1, 1001):
+        journal.owe(1, number, 1, Owed())
+        journal.append(1, number, b"head", [content], len(content))
+        if number != 500:
+            journal.settle(1, number, consumed=True)
+        assert journal.pending_bytes < 5_000_000
+    batch = journal.take()
+    assert batch is not None
+    (append,) = batch.operations
+    assert isinstance(append, MessagesAppended)
+    assert (append.first, append.count) == (500, 1)

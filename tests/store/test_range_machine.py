@@ -160,7 +160,7 @@ class RangeMachine(RuleBasedStateMachine):
             for segment in reading.segments:
                 found += [each for each in messages(segment) if position <= each[0] < reading.up_to]
             position = reading.up_to
-        if self.journal.last_batch == self.journal.committed:
+        if self.journal.require_commit() == self.journal.committed:
             assert found == sorted(each for each in queue.messages.items() if first <= each[0] < stop)
 
     def teardown(self) -> None:

@@ -156,7 +156,7 @@ class LocalFeed:
         if self._persistence is None:
             await trio.lowlevel.checkpoint()
         else:
-            await self._persistence.wait_committed(self._persistence.journal.last_batch)
+            await self._persistence.wait_committed(self._persistence.journal.require_commit())
 
     @property
     def _feed(self) -> Feed | None:

@@ -73,11 +73,18 @@ class Settle(Message, frozen=True):
     """To a queue: deliveries of a batch are settled; all that are left, or those at some positions.
 
     A batch that an earlier incarnation of the queue handed out is ignored: its messages are back in their places.
+
+    Args:
+        batch: The batch.
+        outcome: How.
+        positions: Where in it; None for all that are left.
+        in_transaction: Whether it counts only together with all else that the turn does, once that is on disk.
     """
 
     batch: Batch
     outcome: Outcome
     positions: Sequence[int] | None = None
+    in_transaction: bool = False
 
 
 class Postpone(Message, frozen=True):

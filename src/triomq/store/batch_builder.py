@@ -9,17 +9,24 @@
         ▼
     MessagesAppended(first=4, count=2), MessagesDelivered(5) what is written: 1 to 3 never were on disk
 
+    owe 1-5 to a publisher; consumed 1-3: told at once       4 and 5 wait for the batch
+
 - A segment costs a row and a body on disk, so messages of a queue share one until its contents reach ``_SEGMENT``.
 - What is settled before the batch is sent is left out, whole runs at a time: a queue whose consumers keep up writes
   little. A run that is settled in part is written whole, with the settled ids named in the segment.
-- Marks (``delivered``) are written once per batch and level, with their highest value.
+- While a disk is slow much may be settled before the batch is sent: it is dropped now and then (``_thin``), so that
+  memory and ``size`` count only what is left.
+- Marks (``delivered``) are written once per batch and level, with their highest value; and not at all if every id that
+  one would newly mark is settled in the same batch. Ids that this batch does not settle may be of messages on disk, or
+  of transient ones: then it is written.
 - Everything is counted and merged by run or range, never by message.
 - Order matters between operations of one queue and is preserved: a segment stands where its first message was appended.
   Settling and marks come last, since they only concern messages that were appended before them.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -29,6 +36,7 @@ from triomq.store.operations import (
     MessagesAppended,
     MessagesDelivered,
     MessagesSettled,
+    MessagesSpilled,
     Operation,
     OperationBatch,
     QueueDeleted,
@@ -37,6 +45,15 @@ from triomq.store.operations import (
 
 _SEGMENT = 1 << 18
 """Bytes of contents from which on a queue gets another segment: a body is read as a whole; smaller ones cost more."""
+
+
+_THIN = 4 << 20
+"""Bytes of contents from which on what is settled is dropped now and then, not only when the batch is sent: a quarter
+of what publishers wait for."""
+
+
+_LOOKED_AT = 8
+"""Queues that are looked at each time: of a batch with more it is not known whether all of it is with consumers."""
 
 
 class _Run(msgspec.Struct, gc=False):
@@ -48,14 +65,18 @@ class _Run(msgspec.Struct, gc=False):
 
     def is_within(self, ranges: Sequence[Range]) -> bool:
         """Return whether one of the ranges has all of the run; ranges are sorted and do not touch each other."""
-        found = _touching(ranges, self.first, self.stop)
-        return bool(found) and found[0][0] <= self.first and self.stop <= found[0][0] + found[0][1]
+        return _has_all(ranges, self.first, self.stop)
 
 
 class _Segment(msgspec.Struct):
-    """A segment that may still grow: runs whose ids ascend, perhaps with gaps."""
+    """A segment that may still grow: runs whose ids ascend, perhaps with gaps.
+
+    ``first`` and ``stop`` are of all ids that it ever had, those too whose runs were dropped since.
+    """
 
     queue: int
+    first: int
+    stop: int
     runs: list[_Run]
     content_size: int
 
@@ -80,17 +101,83 @@ class _Segment(msgspec.Struct):
         )
 
 
-class BatchBuilder:
-    """The open batch; created by the journal, ends when it is sent. ``size`` is about its size in bytes."""
+class Debt(Protocol):
+    """What a publisher is owed: copies of its messages that are to be on disk, or with a consumer."""
 
-    __slots__ = ("_delivered", "_open", "_operations", "_settled", "size")
+    @property
+    def unsafe(self) -> int:
+        """How many of the copies are neither."""
+
+    def wait_for(self, number: int, count: int) -> None:
+        """Wait for the batch with a number because of so many copies."""
+
+    def consumed(self, count: int) -> None:
+        """Report that consumers have so many of them before they were sent to the disk."""
+
+
+class _Debts:
+    """What publishers are owed of one queue's messages in the open batch, by their ids."""
+
+    __slots__ = ("_firsts", "_owed", "_seen", "stop")
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []  # ascend
+        self._owed: list[tuple[int, Debt]] = []  # beside each first id: the one behind the last, and whose they are
+        self._seen = 0  # debts that were there at the last ``drop_paid``
+        self.stop = 0  # the id behind the last one
+
+    def add(self, first: int, count: int, debt: Debt) -> None:
+        self._firsts.append(first)
+        self.stop = first + count
+        self._owed.append((self.stop, debt))
+
+    def pay(self, first: int, count: int) -> int:
+        """Report ids in a row, each of which comes once; return how many of them were owed."""
+        firsts, owed, end, total = self._firsts, self._owed, first + count, 0
+        at = max(0, bisect_right(firsts, first) - 1)
+        while at < len(firsts) and firsts[at] < end:
+            stop, debt = owed[at]
+            paid = min(stop, end) - max(firsts[at], first)
+            if paid > 0:
+                total += paid
+                debt.consumed(paid)
+            at += 1
+        return total
+
+    @property
+    def is_awaited(self) -> bool:
+        return any(debt.unsafe for _, debt in self._owed)
+
+    def drop_paid(self) -> bool:
+        """Drop debts of which nothing is unsafe any more; return whether one is left that was there the last time."""
+        owed = self._owed
+        left = [position for position, (_, debt) in enumerate(owed) if debt.unsafe]
+        overdue = bool(left) and left[0] < self._seen
+        self._firsts = [self._firsts[position] for position in left]
+        self._owed = [owed[position] for position in left]
+        self._seen = len(left)
+        return overdue
+
+
+class BatchBuilder:
+    """The open batch; created by the journal, ends when it is sent.
+
+    ``size`` is about its size in bytes. ``unpaid`` is how many copies are in it that publishers wait for, and consumers
+    do not have; ``paid`` counts those that consumers have.
+    """
+
+    __slots__ = ("_debts", "_delivered", "_open", "_operations", "_settled", "_thins_at", "paid", "size", "unpaid")
 
     def __init__(self) -> None:
         self._operations: list[Operation | _Segment] = []
         self._open: dict[int, _Segment] = {}
         self._settled: dict[int, list[Range]] = {}
-        self._delivered: dict[tuple[int, int], int] = {}
+        self._delivered: dict[tuple[int, int], Range] = {}  # after which ids, and up to which
+        self._debts: dict[int, _Debts] = {}
+        self._thins_at = _THIN
         self.size = 0
+        self.unpaid = 0
+        self.paid = 0
 
     def __bool__(self) -> bool:
         """Return whether there is anything to send."""
@@ -101,11 +188,14 @@ class BatchBuilder:
         run = _Run(first, first + len(contents), head, contents, size)
         content_size = sum(map(len, contents))
         self.size += content_size
+        if self.size > self._thins_at:
+            self._thin()
         segment = self._open.get(queue)
         if segment is None or segment.content_size >= _SEGMENT:
-            segment = self._open[queue] = _Segment(queue, [run], content_size)
+            segment = self._open[queue] = _Segment(queue, first, run.stop, [run], content_size)
             self._operations.append(segment)
         else:
+            segment.stop = run.stop
             segment.runs.append(run)
             segment.content_size += content_size
 
@@ -121,10 +211,51 @@ class BatchBuilder:
         else:
             ranges.append((first, count))
 
-    def delivered(self, queue: int, level: int, up_to: int) -> None:
-        """Mark messages of a level up to an id as delivered."""
-        if up_to > self._delivered.get((queue, level), 0):
-            self._delivered[queue, level] = up_to
+    def owe(self, queue: int, first: int, count: int, debt: Debt) -> None:
+        """Report to ``debt`` when consumers have what was appended just now; see ``Journal.owe``."""
+        debts = self._debts.get(queue)
+        if debts is None:
+            debts = self._debts[queue] = _Debts()
+        debts.add(first, count, debt)
+        self.unpaid += count
+
+    def consumed(self, queue: int, first: int, count: int) -> None:
+        """Report to publishers that consumers have messages with ids in a row, those of them that are owed."""
+        debts = self._debts.get(queue)
+        if debts is not None:
+            paid = debts.pay(first, count)
+            self.unpaid -= paid
+            self.paid += paid
+
+    @property
+    def owes(self) -> bool:
+        """Whether a publisher waits for this batch."""
+        return any(debts.is_awaited for debts in self._debts.values())
+
+    @property
+    def does_more(self) -> bool:
+        """Whether it has operations other than on messages that were published, delivered or settled."""
+        return any(not isinstance(each, _Segment) for each in self._operations)
+
+    @property
+    def is_with_consumers(self) -> bool:
+        """Whether consumers have been sent all that publishers wait for; false if it takes long to find out."""
+        return len(self._debts) <= _LOOKED_AT and all(
+            debts.stop - 1 <= self._delivered.get((queue, 0), (0, 0))[1] for queue, debts in self._debts.items()
+        )
+
+    def drop_paid(self) -> bool:
+        """Forget debts that are paid; return whether one is left that was there the last time."""
+        overdue = [debts.drop_paid() for debts in self._debts.values()]
+        return any(overdue)
+
+    def delivered(self, queue: int, level: int, after: int, up_to: int) -> None:
+        """Mark messages of a level up to an id as delivered; up to ``after`` they were before."""
+        before = self._delivered.get((queue, level))
+        if before is None:
+            self._delivered[queue, level] = (after, up_to)
+        elif up_to > before[1]:
+            self._delivered[queue, level] = (before[0], up_to)
 
     def add(self, operation: Operation) -> None:
         """Add any other operation; operations are done in the order in which they were added."""
@@ -143,6 +274,17 @@ class BatchBuilder:
         for key in [key for key in self._delivered if key[0] == queue]:
             del self._delivered[key]
 
+    def _thin(self) -> None:
+        """Drop runs that are settled, and count again: else a slow disk would have us store what nobody waits for."""
+        self._settled = {queue: _merged(ranges) for queue, ranges in self._settled.items()}
+        for each in self._operations:
+            if isinstance(each, _Segment) and (ranges := self._settled.get(each.queue)):
+                before = each.content_size
+                each.runs = [run for run in each.runs if not run.is_within(ranges)]
+                each.content_size = sum(sum(map(len, run.contents)) for run in each.runs)
+                self.size -= before - each.content_size
+        self._thins_at = max(_THIN, 2 * self.size)
+
     def settles(self) -> list[MessagesSettled]:
         """Return what is settled; nothing if other operations are there, which it may belong to."""
         if self._operations:
@@ -152,7 +294,6 @@ class BatchBuilder:
     def batch(self, number: int) -> OperationBatch:
         """Return the batch."""
         settled = {queue: _merged(ranges) for queue, ranges in self._settled.items()}
-        segments = [each for each in self._operations if isinstance(each, _Segment)]
         operations: list[Operation] = []
         for each in self._operations:
             if not isinstance(each, _Segment):
@@ -162,13 +303,28 @@ class BatchBuilder:
                     operations.append(each)
             elif (append := each.finish(settled.get(each.queue, ()))) is not None:
                 operations.append(append)
-        operations += [MessagesDelivered(queue, level, up_to) for (queue, level), up_to in self._delivered.items()]
-        for segment in segments:
-            if ranges := settled.get(segment.queue):
-                first, stop = segment.runs[0].first, segment.runs[-1].stop
-                settled[segment.queue] = [each for each in ranges if each[0] < first or each[0] + each[1] > stop]
+        operations += [
+            MessagesDelivered(queue, level, up_to)
+            for (queue, level), (after, up_to) in self._delivered.items()
+            if not _has_all(settled.get(queue, ()), after + 1, up_to + 1)
+        ]
+        for queue, own in self._own_from().items():
+            if ranges := settled.get(queue):
+                settled[queue] = [(first, min(count, own - first)) for first, count in ranges if first < own]
         operations += [MessagesSettled(queue, ranges) for queue, ranges in settled.items() if ranges]
         return OperationBatch(number, operations)
+
+    def _own_from(self) -> dict[int, int]:
+        """Return from which ids on all messages of a queue are this batch's own, where that is so.
+
+        What this batch appends says itself what of it is settled; what lies between is of messages in memory alone.
+        """
+        spilled = {each.queue for each in self._operations if isinstance(each, MessagesSpilled)}
+        own: dict[int, int] = {}
+        for each in self._operations:
+            if isinstance(each, _Segment) and each.queue not in spilled:
+                own.setdefault(each.queue, each.first)
+        return own
 
 
 def _touching(ranges: Sequence[Range], first: int, stop: int) -> list[Range]:
@@ -177,6 +333,16 @@ def _touching(ranges: Sequence[Range], first: int, stop: int) -> list[Range]:
     if low and ranges[low - 1][0] + ranges[low - 1][1] > first:
         low -= 1
     return list(ranges[low : bisect_left(ranges, (stop,))])
+
+
+def _has_all(ranges: Sequence[Range], first: int, stop: int) -> bool:
+    """Return whether one of the ranges has all ids from ``first`` up to ``stop``; ranges are sorted, none touch."""
+    low = bisect_right(ranges, first, key=_first_of) - 1
+    return low >= 0 and stop <= ranges[low][0] + ranges[low][1]
+
+
+def _first_of(found: Range) -> int:
+    return found[0]
 
 
 def _merged(ranges: Iterable[Range]) -> list[Range]:

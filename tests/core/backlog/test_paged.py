@@ -136,7 +136,9 @@ def test_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: floa
 
 def test_marks_of_what_was_never_written_concern_nobody_in_another_life() -> None:
     place = Place(300)
-    place.push(b"1", b"2", b"3")
+    place.push(b"1", head=TRANSIENT)
+    place.push(b"2", b"3")
+    place.take()
     for _ in range(2):
         place.backlog.requeue(place.take())
     place.backlog.accept(place.take())

@@ -47,6 +47,7 @@ class ModelMessage(msgspec.Struct):
         attempts: How often it came back in this life.
         went: Whether a consumer ever had it.
         recorded: How often it came back at least, as the store was told.
+        accepted: Whether a consumer has accepted it.
     """
 
     kind: MessageKind
@@ -57,6 +58,7 @@ class ModelMessage(msgspec.Struct):
     attempts: int = 0
     went: bool = False
     recorded: int = 0
+    accepted: bool = False
 
     def come_back(self) -> None:
         self.attempts += 1

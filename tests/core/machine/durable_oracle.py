@@ -147,7 +147,8 @@ class DurableOracle(RuleBasedStateMachine):
     # Publishing and confirming
 
     def begin_confirms(self) -> None:
-        self.promised: dict[int, int] = {}  # by number of the publish: the batch that it must be in; 0 for none
+        # By number of the publish: the batch that it must be in, 0 for none, and the message.
+        self.promised: dict[int, tuple[int, ModelMessage]] = {}
         self.woken = False
         self.confirms = Confirms(self.wake, self.persistence, self.wake)
         self.confirmed = 0  # all up to here
@@ -181,7 +182,7 @@ class DurableOracle(RuleBasedStateMachine):
                 assert before + len(placed) >= most, "refused, though it fits"
             for number, message in enumerate(messages, receipt.first):
                 if number not in (receipt.refusals or ()):
-                    self.promised[number] = self.taken + 1 if message.is_durable else 0
+                    self.promised[number] = (self.taken + 1 if message.is_durable else 0), message
             self.enter(model, placed, one.delay)
             before += len(placed)
             model.counts.published += len(placed)
@@ -203,7 +204,8 @@ class DurableOracle(RuleBasedStateMachine):
         confirmed = self.confirms.take()
         numbers = [number for number in self.promised if number <= confirmed.up_to]
         for number in {*numbers, *confirmed.single}:
-            assert self.promised.pop(number) <= self.store.committed, "confirmed before it is on disk"
+            batch, message = self.promised.pop(number)
+            assert batch <= self.store.committed or message.accepted, "confirmed before anything has it"
 
     # Turns
 

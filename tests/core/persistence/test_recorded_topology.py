@@ -117,9 +117,9 @@ async def test_declare_and_delete_of_something_durable_make_sync_points(durable:
 
     for declare in (lambda: harness.queue("q"), lambda: harness.sink("s"), lambda: harness.bind("s", "q")):
         declare()
-        said, notes = disk.journal.last_batch, persistence.sync_points
+        said, notes = disk.journal.require_commit(), persistence.sync_points
         declare()  # it is there, but not on disk
-        assert (disk.journal.last_batch, persistence.sync_points) == (said, notes + 1)
+        assert (disk.journal.require_commit(), persistence.sync_points) == (said, notes + 1)
         assert is_waited_for()
         declare()
         assert not is_waited_for()

@@ -208,4 +208,4 @@ async def test_receipt_names_the_batch_if_the_queue_keeps_some_of_the_run(durabl
     assert told(queue, PERSISTENT, delay=60).number == number
     assert told(queue, PERSISTENT).number == number
     assert told(queue, PERSISTENT).number == 0
-    assert durable.disk.journal.last_batch == number
+    assert durable.disk.journal.require_commit() == number

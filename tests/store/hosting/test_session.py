@@ -7,7 +7,16 @@ import trio.testing
 from trio.testing import MockClock
 
 from triomq.errors import DiskFull, StoreCorrupt, StoreError
-from triomq.store import Journal, MessagesSettled, QueueDeclared, QueueFound, Reading, Recovered, SegmentRead
+from triomq.store import (
+    Journal,
+    MessagesAppended,
+    MessagesSettled,
+    QueueDeclared,
+    QueueFound,
+    Reading,
+    Recovered,
+    SegmentRead,
+)
 from triomq.store.frames import (
     BackedUp,
     BackUp,
@@ -209,6 +218,61 @@ async def note_copy(session: StoreSession, note: Callable[[str | None], None]) -
         note(str(error))
     else:
         note(None)
+
+
+class Waiting:
+    """A publisher that waits."""
+
+    unsafe = 0
+
+    def wait_for(self, number: int, count: int) -> None:
+        self.unsafe += count
+
+    def consumed(self, count: int) -> None:
+        self.unsafe -= count
+
+
+def append_and_deliver(journal: Journal, number: int) -> None:
+    journal.owe(1, number, 1, Waiting())
+    journal.append(1, number, b"head", [b"x"], 1)
+    journal.delivered(1, 0, number - 1, number)
+
+
+async def test_batch_that_consumers_may_settle_is_sent_a_moment_later(
+    journal: Journal, autojump_clock: MockClock
+) -> None:
+    host = Host(journal)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(host.session.run)
+        await trio.testing.wait_all_tasks_blocked()
+        begun = trio.current_time()
+        for number in range(1, 4):
+            append_and_deliver(journal, number)
+            await trio.sleep(0.0002)
+            journal.settle(1, number, consumed=True)
+        append_and_deliver(journal, 4)
+        (frame,) = await host.receive()
+        assert 0.001 <= trio.current_time() - begun <= 0.003
+        assert isinstance(frame, Write)
+        (append, _) = frame.batch.operations
+        assert isinstance(append, MessagesAppended)
+        assert (append.first, append.count) == (4, 1)
+        await host.end()
+
+
+async def test_session_rests_when_nothing_is_left_to_send(journal: Journal, autojump_clock: MockClock) -> None:
+    host = Host(journal)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(host.session.run)
+        await trio.testing.wait_all_tasks_blocked()
+        append_and_deliver(journal, 1)
+        journal.settle(1, 1, consumed=True)
+        await trio.sleep(1)
+        with trio.move_on_after(1000):
+            await trio.sleep_forever()
+        assert trio.lowlevel.current_statistics().seconds_to_next_deadline == float("inf")
+        assert (journal.open_batch, journal.is_held) == (1, False)
+        await host.end()
 
 
 async def test_buffers_arrive_whole_when_the_socket_takes_them_in_parts(nursery: trio.Nursery) -> None:

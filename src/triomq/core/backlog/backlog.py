@@ -147,8 +147,15 @@ class Backlog:
         """
         raise NotImplementedError
 
-    def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
+    def accept(
+        self, batch: Batch, positions: Sequence[int] | None = None, *, consumed: bool = False
+    ) -> tuple[int, int]:
         """Settle messages for good: all of a batch that are left, or those at some positions.
+
+        Args:
+            batch: The batch.
+            positions: Where in it they are; None for all that are left.
+            consumed: Whether a consumer has them, whatever happens: their publisher need not wait for the disk then.
 
         Returns:
             How many messages and how many bytes are unsettled no longer.

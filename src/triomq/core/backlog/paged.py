@@ -214,26 +214,36 @@ class PagedBacklog(Backlog):
 
     def _mark_delivered(self, batch: Batch) -> None:
         last = batch.ids[-1]
-        if batch.head.traits.persistent and last > self._marked.get(
-            batch.level, 0
-        ):  # what comes back is marked already
+        before = self._marked.get(batch.level, 0)
+        if batch.head.traits.persistent and last > before:  # what comes back is marked already
             self._marked[batch.level] = last
-            self._journal.delivered(self.queue, batch.level, last)
+            self._journal.delivered(self.queue, batch.level, before, last)
 
-    def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
+    def accept(
+        self, batch: Batch, positions: Sequence[int] | None = None, *, consumed: bool = False
+    ) -> tuple[int, int]:
         """Settle messages for good, in the store as well."""
         if self._durable and batch.head.traits.persistent:
-            self._settle_positions(batch, positions)
-        return super().accept(batch, positions)
+            self._settle_positions(batch, positions, consumed=consumed)
+        return super().accept(batch, positions, consumed=consumed)
 
-    def _settle_positions(self, batch: Batch, positions: Sequence[int] | None) -> None:
+    def _settle_positions(self, batch: Batch, positions: Sequence[int] | None, *, consumed: bool) -> None:
         ids, contents = batch.ids, batch.contents
         if positions is None and batch.left == len(contents) and isinstance(ids, range) and ids.step == 1:
-            self._journal.settle(self.queue, ids.start, len(ids))
+            self._journal.settle(self.queue, ids.start, len(ids), consumed=consumed)
             return
-        for position in batch.unsettled() if positions is None else positions:
-            if contents[position] is not None:
-                self._journal.settle(self.queue, ids[position])
+        first = stop = 0  # of the ids in a row that are settled next
+        for position in batch.unsettled() if positions is None else dict.fromkeys(positions):
+            if contents[position] is None:
+                continue
+            number = ids[position]
+            if number != stop:
+                if stop > first:
+                    self._journal.settle(self.queue, first, stop - first, consumed=consumed)
+                first = number
+            stop = number + 1
+        if stop > first:
+            self._journal.settle(self.queue, first, stop - first, consumed=consumed)
 
     def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
         """Put messages back in their old places, and record how often that was."""

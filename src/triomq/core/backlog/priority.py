@@ -162,7 +162,9 @@ class PriorityBacklog(Backlog):
         """Return the unsettled batches, highest level first."""
         return [batch for _, level in sorted(self._levels.items(), reverse=True) for batch in level.outstanding()]
 
-    def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
+    def accept(
+        self, batch: Batch, positions: Sequence[int] | None = None, *, consumed: bool = False
+    ) -> tuple[int, int]:
         """Settle messages for good; see ``MemoryBacklog.accept``."""
         return self._change(batch.level, MemoryBacklog.accept, batch, positions)
 

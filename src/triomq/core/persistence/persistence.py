@@ -1,6 +1,6 @@
 """What all queues of a broker share that has a store: the journal, and the backpressure of the disk.
 
-    declare, publish, settle ──▶ Journal.open_batch ──▶ last_batch ──▶ committed (on disk)
+    declare, publish, settle ──▶ Journal.open_batch ──▶ sent ──▶ committed (on disk)
                                   filled in turns       sent           confirmed to publishers
 
 Rules:
@@ -104,7 +104,7 @@ class Persistence:
 
     def mark_sync_point(self) -> None:
         """Mark the open batch as one whose commit a client waits for."""
-        self.sync_point = self.journal.last_batch
+        self.sync_point = self.journal.require_commit()
         self.sync_points += 1
 
     def look(self) -> None:
@@ -115,7 +115,7 @@ class Persistence:
         if not self.behind and self._has_too_much:
             self.behind = True
             self._notify_publishers()
-            self.journal.when_committed(self.journal.last_batch, self._catch_up)
+            self.journal.when_committed(self.journal.require_commit(), self._catch_up)
 
     @property
     def _has_too_much(self) -> bool:
@@ -146,7 +146,7 @@ class Persistence:
         if not self.behind:
             return
         if self._has_too_much:
-            self.journal.when_committed(self.journal.last_batch, self._catch_up)
+            self.journal.when_committed(self.journal.require_commit(), self._catch_up)
             return
         self.behind = False
         self._notify_publishers()

@@ -1,8 +1,14 @@
 """Confirms: telling a publisher what has been placed, though queues and the disk may take their time.
 
     Publisher.publish ─▶ Confirms.expect ─▶ Receipt(missing = messages x queues)
-    each queue ────────▶ Receipt.placed or .refused, and .number: the batch of the store that has the messages
+    each queue ────────▶ Receipt.placed or .refused, and .wait_for: the batch of the store that has the messages
+    journal ───────────▶ Receipt.consumed: consumers have them, and the batch is still open
     endpoint ──────────▶ Confirms.take: what may be confirmed now
+
+                               ┌── accepted, the batch is open ──▶ never written ──┐
+    copy in each durable queue ┤                                                   ├─▶ safe
+                               └── the batch is sent ──▶ on disk ──────────────────┘
+    all copies placed, all copies safe ──▶ confirmed
 
 Rules:
 
@@ -10,11 +16,18 @@ Rules:
   the publisher's turn ends; while a queue is being restarted it is not.
 - A receipt is complete when nothing is missing, and may be confirmed when its batch is on disk as well. A transient
   message has no batch (number 0), so it is confirmed as soon as it is placed.
+- A copy that a consumer has accepted, or that was sent to one that need not, is as safe as one on disk: nobody will ask
+  for it again. If that happens before the batch is sent, it is taken off ``unsafe``; with the last one the number is 0.
+  Each queue's copy counts, so it is a count of copies: one accepted copy says nothing of another queue's.
+- Only accepting counts. What is rejected, expires, has to give way or came back too often may become a dead letter, and
+  the publisher waits for the batch that has the letter. What a transaction accepts is undone with it by a crash, so it
+  counts when the transaction is on disk. What comes back to its queue is as unsafe as before.
 - Receipts are confirmed from the front as one "up to here", as far as they go. Behind one that is not placed they are
   confirmed singly, so that one queue that is being restarted holds up no other. Behind one that waits for the disk they
-  wait as well: batches are on disk in order, so they come with it or after it. While the disk fails, what does not
-  wait for it is confirmed singly.
-- One callback at most waits for the disk: the front's number is the lowest.
+  wait as well, those too that are safe by now: it takes some milliseconds, and one "up to here" for all of them costs
+  less than one confirm for each. While the disk fails, what does not wait for it is confirmed singly.
+- One callback at most waits for the disk: the front's number is the lowest. If it is called for a number that nobody
+  waits for any more, a look at the front sets the next one.
 - A message that a queue refused is refused (nack), singly, and never confirmed.
 
 A receipt for each run, not for each message, and plain counting instead of sets of queues: a run of a thousand messages
@@ -34,24 +47,40 @@ class Receipt:
 
     Created by the publisher with the number of copies that queues will place; queues call ``placed`` and ``refused``.
 
-    ``number`` is the batch of the store that has to be on disk before the run is confirmed; 0 if there is none.
+    ``number`` is the batch of the store that has to be on disk before the run is confirmed; 0 if there is none, or none
+    any more. ``unsafe`` counts the copies because of which there is one.
 
     Args:
         first: The publisher's own number of the run's first message.
         count: How many messages the run has.
         copies: How many placements will be reported: for each message as many as it goes to queues.
-        done: Called once, when the last placement has been reported.
+        done: Called when the last placement has been reported; and again, later, when consumers have all copies that
+            the disk did not have.
     """
 
-    __slots__ = ("_done", "count", "first", "missing", "number", "refusals")
+    __slots__ = ("_done", "count", "first", "missing", "number", "refusals", "unsafe")
 
     def __init__(self, first: int, count: int, copies: int, done: Callable[[], None]) -> None:
         self.first = first
         self.count = count
         self.missing = copies
         self.number = 0
+        self.unsafe = 0
         self.refusals: set[int] | None = None
         self._done = done
+
+    def wait_for(self, number: int, count: int) -> None:
+        """Wait for a batch of the store, the open one, because of so many copies."""
+        self.number = number
+        self.unsafe += count
+
+    def consumed(self, count: int) -> None:
+        """Report that consumers have so many of the copies that were waited for, before they were sent to the disk."""
+        self.unsafe -= count
+        if not self.unsafe:
+            self.number = 0
+            if not self.missing:
+                self._done()
 
     def placed(self, count: int) -> None:
         """Report that a queue has so many of the messages."""
@@ -68,9 +97,38 @@ class Receipt:
 
 
 class SingleReceipt(Receipt):
-    """The receipt of one message, created by its publisher, without ``Confirms``; ``done`` as for any receipt."""
+    """The receipt of one message, created by its publisher, without ``Confirms``.
 
-    __slots__ = ()
+    Args:
+        done: Called once, when the message would be confirmed or has been refused: in a handler of a queue, or outside
+            of any turn.
+        persistence: The broker's, if it has a store.
+    """
+
+    __slots__ = ("_persistence", "_told", "_when_safe")
+
+    def __init__(self, done: Callable[[], None], persistence: Persistence | None) -> None:
+        super().__init__(1, 1, 0, self._look)
+        self._persistence = persistence
+        self._when_safe = done
+        self._told = False
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether nothing is waited for any more, or a queue has refused the message."""
+        if self.missing:
+            return False
+        on_disk = 0 if self._persistence is None else self._persistence.journal.committed
+        return self.refusals is not None or self.number <= on_disk
+
+    def _look(self) -> None:
+        if self._told:
+            return
+        if self.is_safe:
+            self._told = True
+            self._when_safe()
+        elif self._persistence is not None:
+            self._persistence.journal.when_committed(self.number, self._look)
 
     def expect(self, count: int, copies: int) -> Receipt:
         """Follow the fate of the message from now on."""

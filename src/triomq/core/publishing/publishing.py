@@ -169,8 +169,8 @@ class Publisher:
             unrouted: As for ``publish``.
 
         Returns:
-            How many of the messages were taken, which are all unless that is too much for one turn, and where they
-            went.
+            How many messages were taken, and where they went. The first ones are taken; all, unless that is too much
+            for one turn.
 
         Raises:
             Forbidden: The user may not publish one of them, not necessarily the first.
@@ -299,7 +299,7 @@ class Publisher:
         if self._directory.message_observers is not None:
             self._directory.message_observers.published(Stretch(head, contents), queues)
         if receipt is not None and queues and head.traits.persistent and self._persistence is not None:
-            receipt.number = self._persistence.journal.last_batch  # consumers may have got what is recorded
+            receipt.number = self._persistence.journal.require_commit()  # consumers may have got what is recorded
         return missed
 
     def _offer(self, head: Head, content: bytes, queues: Sequence[Ref]) -> bool:

@@ -79,7 +79,7 @@ class Transaction:
                 queue.tell_nowait(run)
         for batch, outcome, positions in settlements:
             assert batch.queue is not None
-            batch.queue.tell_nowait(Settle(batch, outcome, positions))
+            batch.queue.tell_nowait(Settle(batch, outcome, positions, in_transaction=True))
         persistence = self._directory.persistence
         if persistence is not None:
             persistence.mark_sync_point()

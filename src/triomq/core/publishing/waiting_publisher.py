@@ -41,7 +41,7 @@ class WaitingPublisher:
         self._lines: dict[QueueState, trio.Lock] = {}  # callbacks of publishers that wait for room, by queue
 
     async def publish(self, run: RoutedRun, delay: float = 0.0, unrouted: Unrouted | None = None) -> Receipt:
-        """Publish one message, and wait until every queue has answered and what is persistent is on disk.
+        """Publish one message, and wait until every queue has answered and has it safe, if it is persistent.
 
         Then it waits for consumers as well, at most 20 ms, if it runs ahead of those that are at work (see ``credit``).
         Cancelled while it waits for room or for the end of a pressure, nothing was published.
@@ -61,7 +61,7 @@ class WaitingPublisher:
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         answered = trio.Event()
-        receipt = SingleReceipt(1, 1, 0, answered.set)
+        receipt = SingleReceipt(answered.set, self._directory.persistence)
         waited: set[QueueState] = set()  # queues that were waited for already
         pause = Pause()
         while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, waited, pause)) is not None:
@@ -70,12 +70,10 @@ class WaitingPublisher:
             else:
                 await self._stand_in_line(obstacle, _publish_of(run, delay))
                 waited.add(obstacle)
-        if receipt.missing:
-            await answered.wait()
-        else:
+        if receipt.is_safe:
             await trio.lowlevel.cancel_shielded_checkpoint()
-        if receipt.number and self._directory.persistence is not None:
-            await self._directory.persistence.wait_committed(receipt.number)
+        else:
+            await answered.wait()
         await pause.wait()
         return receipt
 
@@ -85,7 +83,7 @@ class WaitingPublisher:
         Raises:
             trio.WouldBlock: It would have to wait; nothing was published.
         """
-        receipt = SingleReceipt(1, 1, 0, _nothing)
+        receipt = SingleReceipt(_nothing, None)
         if self._turn.run(self._place, run, receipt, delay, unrouted, None, None) is not None:
             raise trio.WouldBlock
         return receipt

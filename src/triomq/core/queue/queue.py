@@ -72,6 +72,7 @@ class Queue(InPlaceActor):
         "_checks",
         "_dispatch",
         "_journal",
+        "_number",
         "_paging",
         "_rejects",
         "_sheds",
@@ -86,6 +87,7 @@ class Queue(InPlaceActor):
         self._backlog = state.backlog
         persistence = state.directory.persistence
         self._journal = persistence.journal if persistence is not None and state.durable else None
+        self._number = state.backlog.queue if isinstance(state.backlog, PagedBacklog) else 0  # the store's for it
         self._look()
         self._time = Timekeeper(state)
         self._paging = Paging(state, self._time)
@@ -138,10 +140,12 @@ class Queue(InPlaceActor):
         placed = count = len(message.contents)
         if message.delay > 0:
             self._time.put_off(message)
+            if message.receipt is not None and self._journal is not None and message.head.traits.persistent:
+                message.receipt.wait_for(self._journal.open_batch, count)
         elif self._checks:
             placed = self._push_fitting(message) if self._rejects else self._push_below_ceiling(message)
         else:
-            self._push(message.head, message.contents, message.size, message.heads)
+            self._push(message.head, message.contents, message.size, message.heads, message.receipt)
         state.published += placed
         if placed < count:
             state.dropped += count - placed
@@ -151,17 +155,24 @@ class Queue(InPlaceActor):
             self._report(message.receipt, message, placed)
 
     def _report(self, receipt: Receipt, message: Publish, placed: int) -> None:
-        """Report to a publisher how many messages were stored, and in which batch of the store they will be on disk."""
+        """Report to a publisher how many messages were stored; which batch of the store has them it knows already."""
         refused = len(message.contents) - placed
         if refused:
             message.refuse(placed)
         if placed:
-            if self._journal is not None and message.head.traits.persistent:
-                receipt.number = self._journal.open_batch
             receipt.placed(placed)
 
-    def _push(self, head: Head, contents: Sequence[bytes], size: int, heads: Sequence[Head] | None = None) -> None:
-        """Store messages behind those that are there."""
+    def _push(
+        self,
+        head: Head,
+        contents: Sequence[bytes],
+        size: int,
+        heads: Sequence[Head] | None = None,
+        receipt: Receipt | None = None,
+    ) -> None:
+        """Store messages behind those that are there; a publisher may wait until they are safe."""
+        if receipt is not None and self._journal is not None and head.traits.persistent:
+            self._journal.owe(self._number, self._backlog.next_id, len(contents), receipt)
         if not self._sorts and not head.traits.has_expiration:
             self._backlog.push(head, contents, size, inf, 0, heads)
             return
@@ -180,25 +191,25 @@ class Queue(InPlaceActor):
             fitting = count_fitting(self._state, run.part(placed, count))
             if not fitting:
                 break
-            self._push_part(run.part(placed, placed + fitting))
+            self._push_part(run.part(placed, placed + fitting), run.receipt)
             placed += fitting
         return placed
 
-    def _push_part(self, part: Stretch) -> None:
-        self._push(part.head, part.contents, sum(map(len, part.contents)), part.heads)
+    def _push_part(self, part: Stretch, receipt: Receipt | None) -> None:
+        self._push(part.head, part.contents, sum(map(len, part.contents)), part.heads, receipt)
 
     def _push_below_ceiling(self, run: Publish) -> int:
         """Store a run, or as much of it as there is room for when messages have given way that may."""
         # What is in the queue is looked at only when as much has come as there was room for then.
         self._slack -= bytes_of(run)
         if self._slack >= 0:
-            self._push(run.head, run.contents, run.size, run.heads)
+            self._push(run.head, run.contents, run.size, run.heads, run.receipt)
             return len(run.contents)
         self._deliver()
         count = make_room(self._state, self._ceiling, run)
         self._slack = max(0, self._ceiling - bytes_ready(self._state) - bytes_of(run))
         if count:
-            self._push_part(run.part(0, count))
+            self._push_part(run.part(0, count), run.receipt)
         return count
 
     def offer(self, message: Offer) -> bool:
@@ -238,7 +249,7 @@ class Queue(InPlaceActor):
         if self._state.directory.message_observers is not None:
             self._state.directory.message_observers.settled(self._state, batch, positions, outcome)
         if outcome is Outcome.ACCEPT:
-            count, size = self._backlog.accept(batch, positions)
+            count, size = self._backlog.accept(batch, positions, consumed=not message.in_transaction)
         elif outcome is Outcome.REJECT:
             count, size = give_up(self._state, batch, positions, Reason.REJECTED)
         else:

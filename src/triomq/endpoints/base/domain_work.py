@@ -113,8 +113,8 @@ class DomainWork(InPlaceActor):
             body: The message.
             properties: What is known of it.
             done: Called once, in a turn of this client's, when each queue has answered, and with a durable message in a
-                durable queue when the disk has it: with True if all of them have taken it, with False if one was full.
-                Not called if it went to no queue, nor after ``leave``.
+                durable queue when the disk or a consumer has it: with True if all of them have taken it, with False if
+                one was full. Not called if it went to no queue, nor after ``leave``.
 
         Returns:
             To how many queues it went; none is no error here.
@@ -130,17 +130,16 @@ class DomainWork(InPlaceActor):
         head, content = core_message(
             sink, key, body, properties or _NO_PROPERTIES, publisher=number, expendable=done is None
         )
-        receipt = None if done is None else SingleReceipt(1, 1, 0, lambda: self._placed(receipt, done))
+        receipt: SingleReceipt | None = None
+        if done is not None:
+            receipt = SingleReceipt(lambda: self._placed(receipt, done), self.directory.persistence)
         return self.publisher.publish(self.routes.find(sink, key), head, [content], len(content), receipt)
 
     def _placed(self, receipt: Receipt | None, done: Callable[[bool], None]) -> None:
-        """Tell what has become of a message, when it is on disk; called in a handler of a queue."""
+        """Tell what has become of a message; called in a handler of a queue, or outside of any turn."""
         assert receipt is not None
-        persistence, placed = self.directory.persistence, receipt.refusals is None
-        if persistence is None or not placed or receipt.number <= persistence.journal.committed:
-            self.ref.run_in_turn(self._tell_placed, done, placed)  # an error in there is this client's own
-        else:
-            persistence.when_committed(receipt.number, lambda: self._placed(receipt, done))
+        # An error in there is this client's own.
+        self.ref.run_in_turn(self._tell_placed, done, receipt.refusals is None)
 
     def _tell_placed(self, done: Callable[[bool], None], placed: bool) -> None:
         if self.entered:

@@ -46,6 +46,10 @@ from triomq.store.recovered import Piece, assemble
 _CHUNK = 1 << 18
 """Bytes that are received at once."""
 
+_HOLD = 0.001
+"""Seconds between looks at a batch that is held: a consumer beside us answers within a third of it, and a sync takes
+as long or longer."""
+
 _VECTOR = 512
 """Buffers in one write; the kernel takes 1,024."""
 
@@ -70,6 +74,7 @@ class StoreSession:
         self._stream = stream
         self._reader = StoreFrameReader()
         self._wanted = trio.Event()
+        self._held = trio.Event()  # set while the journal holds a batch
         self._settles_early = False  # whether settlements are to be sent ahead of the batches, to make room
         self._again = True  # whether unanswered batches and reads are to be sent, of an earlier host or a failed write
         self._copies: dict[int, _Copy] = {}
@@ -109,6 +114,7 @@ class StoreSession:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._send)
                 nursery.start_soon(self._handle_answers, nursery)
+                nursery.start_soon(self._tick)
         except BaseExceptionGroup as group:
             raise unwrap_group(group) from None
         finally:
@@ -146,8 +152,10 @@ class StoreSession:
     def _frames_to_send(self) -> list[ToStore]:
         journal, again = self._journal, self._again
         frames = self._frames_again() if again else []
-        while (batch := journal.take()) is not None:
+        while (batch := journal.take(patient=True)) is not None:
             frames.append(Write(batch))
+        if journal.is_held:
+            self._held.set()
         frames += [fetch.request for fetch in journal.take_fetches(again=again)]
         if self._sent_copies < self._copied:
             frames += [
@@ -155,6 +163,17 @@ class StoreSession:
             ]
             self._sent_copies = self._copied
         return frames
+
+    async def _tick(self) -> None:
+        """Send what was held, in the end; a timer for each batch would cost more than the batch."""
+        while True:
+            await self._held.wait()
+            await trio.sleep(_HOLD)
+            if self._journal.tick():
+                self._held = trio.Event()
+                self._wake()
+            elif not self._journal.is_held:
+                self._held = trio.Event()
 
     def _frames_again(self) -> list[ToStore]:
         """Return what an earlier host or a failed write has left unanswered."""

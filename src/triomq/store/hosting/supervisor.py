@@ -156,7 +156,7 @@ class StoreSupervisor(Actor):
 
     async def wait_committed(self, message: WaitCommitted) -> None:
         """Wait until all that was added so far is on disk."""
-        wanted = self.journal.last_batch
+        wanted = self.journal.require_commit()
         if self.journal.committed < wanted:
             committed = trio.Event()
             self.journal.when_committed(wanted, committed.set)
