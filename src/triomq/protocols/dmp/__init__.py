@@ -14,6 +14,7 @@ from triomq.protocols.dmp.events import (
     Silent,
 )
 from triomq.protocols.dmp.messages import NULL
+from triomq.protocols.dmp.outbox import ContentForm
 from triomq.protocols.dmp.settings import LARGEST_MESSAGE, Settings
 from triomq.protocols.dmp.states import Target
 
@@ -24,6 +25,7 @@ __all__ = [
     "NULL",
     "PROTOCOL_HEADER",
     # The engine
+    "ContentForm",
     "DMPEngine",
     # Events
     "EndOfStream",
