@@ -54,7 +54,7 @@ def messages(
 
 def main() -> None:
     """Print the table."""
-    seconds = 0.05 if "--quick" in sys.argv else 1.0
+    seconds = 0.2 if "--quick" in sys.argv else 1.0
     server, client = connected("sink")
     rows: list[tuple[str, float]] = []
 

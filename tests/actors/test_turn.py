@@ -167,6 +167,23 @@ async def test_turn_has_a_budget_that_its_end_renews(system: System) -> None:
     assert not turn.exhausted
 
 
+async def test_turn_forgets_its_source_at_its_end(system: System) -> None:
+    class Reader:
+        def hold_back(self) -> bool:
+            return True
+
+        def go_ahead(self) -> None:
+            """Nobody has been held back."""
+
+    reader = Reader()
+
+    def body() -> None:
+        system.turn.source = reader
+
+    system.turn.run(body)
+    assert system.turn.source is None
+
+
 async def test_actors_that_tell_each_other_for_ever_do_not_stop_the_loop(system: System) -> None:
     """Trap 7: a loop without a bound never yields."""
     log = Log()

@@ -15,7 +15,7 @@ from endpoints.client import Client, delivered
 from endpoints.conftest import endpoint_of
 from endpoints.direct import lease_feed, lease_sink
 from endpoints.toy import Deframer, LineEndpoint, Lines, ToyEndpoint, Toys, framed
-from triomq.actors import ChildSpec
+from triomq.actors import ChildSpec, Ref
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.endpoints import AMQPEndpoint, Endpoint, StreamListener
@@ -113,6 +113,11 @@ class Party:
     def own_endpoint(self) -> Endpoint:
         """The endpoint whose client this is."""
         return self.endpoint
+
+    @property
+    def clients(self) -> list[Ref]:
+        """The clients of that endpoint."""
+        return list(self.own_endpoint.children.values())
 
 
 # Publishers

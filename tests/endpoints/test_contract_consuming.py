@@ -97,7 +97,7 @@ async def test_removed_user_is_put_out_and_what_it_has_goes_back(kind: str) -> N
         broker.set_users({"writer": USERS["writer"]})
         await party.passes(5)
         assert party.ended
-        assert not party.own_endpoint.children
+        assert not party.clients
         if party.settles:
             await require_returned(broker, b"x")
 
@@ -168,7 +168,7 @@ async def test_drain_ends_in_time_with_a_consumer_that_reads(kind: str) -> None:
         began = trio.current_time()
         await broker.drain()
         assert trio.current_time() - began < DRAIN
-        assert not party.own_endpoint.children
+        assert not party.clients
 
 
 async def test_end_of_the_broker_does_not_wait_for_a_client_that_does_not_read(kind: str) -> None:
@@ -194,7 +194,7 @@ async def test_client_whose_user_expires_is_put_out_and_what_it_has_goes_back(ki
         assert not party.ended
         await party.passes(20)
         assert party.ended
-        assert not party.own_endpoint.children
+        assert not party.clients
         if party.settles:
             await require_returned(broker, b"x")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from . import amqp_broker, amqp_engine, amqp_floods, dmp_broker, dmp_engine, dmp_floods, emqp_engine
+from . import amqp_broker, amqp_engine, amqp_floods, dmp_broker, dmp_engine, dmp_floods, emqp_broker, emqp_engine
 from .amqp_trial import AMQPFuzz
 from .dmp_trial import DMPFuzz
 from .engine_fuzz import EngineDriver, EngineFuzz
@@ -29,10 +29,11 @@ both = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp"])
             ("of a sink: failed 502", "of a sink: failed 530", "client of a feed: reading"),
         ),
         (emqp_engine, 3000, ("broker: worker, all taken", "worker: open, some dropped", "client: left, some dropped")),
+        (emqp_broker, 100, ("no answer", "answers")),
         (amqp_broker, 300, ("connection closed 505", "no close")),
         (dmp_broker, 300, ("sink: 502", "sink: all was read", "feed: messages", "402 to the lease")),
     ],
-    ids=["amqp_engine", "dmp_engine", "emqp_engine", "amqp_broker", "dmp_broker"],
+    ids=["amqp_engine", "dmp_engine", "emqp_engine", "emqp_broker", "amqp_broker", "dmp_broker"],
 )
 def test_generated_inputs_break_nothing(
     capsys: pytest.CaptureFixture[str], module: Any, inputs: int, endings: tuple[str, ...]

@@ -131,3 +131,65 @@ async def test_emq_cli_shows_workers(programs: Programs) -> None:
         process = programs.run_client(address_of(broker), SENDER + lines)
         await until(lambda: process.poll() is not None)
         assert process.returncode == 0
+
+
+async def test_released_publisher_reaches_a_released_subscriber(programs: Programs) -> None:
+    async with open_broker(EMQP(port=0, publish_port=0, topic_port=0), users=USERS) as broker:
+        topics = endpoint_of(broker).topics
+        assert topics is not None
+        ((_, port),) = endpoint_of(broker).listeners[1].addresses  # type: ignore[misc]
+        lines = (
+            "import zmq\n"
+            "socket = zmq.Context().socket(zmq.SUB)\n"
+            "socket.setsockopt(zmq.SUBSCRIBE, b'news')\n"
+            f"socket.connect('tcp://127.0.0.1:{topics.port}')\n"
+            "open('got', 'w').write(repr(socket.recv_multipart()))\n"
+        )
+        subscriber = programs.run_client(address_of(broker), lines)
+        publish = (
+            "from eventmq.client.messages import send_publish_request\n"
+            "import time\n"
+            "while True:\n"  # nothing tells a publisher that somebody has subscribed
+            "    send_publish_request(socket, 'news', {'text': 'hello'})\n"
+            "    time.sleep(0.05)\n"
+        )
+        programs.run_client(f"tcp://127.0.0.1:{port}", SENDER + publish)
+        await until(lambda: subscriber.poll() is not None)
+        got = (programs.ran.parent / "got").read_text()
+        assert got == """[b'news', b'{"text": "hello"}']"""
+
+
+SCHEDULE = "eventmq.schedule(jobs.add, broker, interval_secs=1, args=(5,), headers=('guarantee',))\n"
+UNSCHEDULE = (
+    "from eventmq.client import messages\n"  # `eventmq.unschedule` connects twice under one identity
+    "messages.schedule(socket, jobs.add, args=(5,), unschedule=True)\n"
+)
+
+
+async def test_schedule_of_a_released_client_is_the_brokers_own_and_survives_it(
+    programs: Programs, tmp_path: Path
+) -> None:
+    async with open_broker(EMQP(port=0), users=USERS, data_dir=tmp_path / "data") as broker:
+        programs.run_client(address_of(broker), SCHEDULE)
+        book = endpoint_of(broker).book
+        assert book is not None
+        await until(lambda: book.schedules)
+    async with open_broker(EMQP(port=0), users=USERS, data_dir=tmp_path / "data") as broker:
+        start_job_manager(programs, address_of(broker))
+        await until(lambda: len(programs.results()) >= 3)
+        programs.run_client(address_of(broker), SENDER + UNSCHEDULE)
+        book = endpoint_of(broker).book
+        assert book is not None
+        await until(lambda: not book.schedules)
+        assert set(programs.results()) == {5}
+
+
+async def test_released_scheduler_runs_schedules_where_that_is_configured(programs: Programs) -> None:
+    async with open_broker(EMQP(port=0, schedules="peers"), users=USERS) as broker:
+        address = address_of(broker)
+        programs.start("emq-scheduler", SCHEDULER_ADDR=address, REDIS_STARTUP_ERROR_HARD_KILL="false")
+        await until(lambda: endpoint_of(broker).schedulers)
+        programs.run_client(address, SCHEDULE)
+        start_job_manager(programs, address)
+        await until(lambda: len(programs.results()) >= 2)
+        assert endpoint_of(broker).schedulers  # it has not ended over what it was handed

@@ -1,4 +1,4 @@
-"""``open_emqp`` and ``open_emqp_worker`` with the released EventMQ 0.3.13 on the other side of a broker, or as the broker."""
+"""Our client and our worker, with the released EventMQ 0.3.13 on the other side of a broker, or as the broker."""
 
 import json
 import socket

@@ -38,6 +38,7 @@ from triomq.core.properties import (
 )
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.publishing.credit import Pause
+from triomq.core.publishing.mix import Taken
 from triomq.core.publishing.pressure import Pressure, PublishingPaused
 from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
 from triomq.core.publishing.publishing import Expecting, Publisher, Unrouted
@@ -223,6 +224,7 @@ __all__ = [
     "Slots",
     "Stretch",
     "Subscription",
+    "Taken",
     "Target",
     "TooManyKeys",
     "TooManyLeases",

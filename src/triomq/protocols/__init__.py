@@ -5,6 +5,7 @@ Each protocol is a package of its own in here, with a front door of its own.
 
 from triomq.protocols.engine import Engine, Outgoing
 from triomq.protocols.fields import FieldValue, Table, Timestamp, Typed, decode_table, encode_table
+from triomq.protocols.layouts import Layout, layout_of
 from triomq.protocols.properties import (
     NO_PROPERTIES,
     BasicProperties,
@@ -18,6 +19,7 @@ __all__ = [
     "BasicProperties",
     "Engine",
     "FieldValue",
+    "Layout",
     "Outgoing",
     "Table",
     "Timestamp",
@@ -26,5 +28,6 @@ __all__ = [
     "decode_table",
     "encode_properties",
     "encode_table",
+    "layout_of",
     "replace_text",
 ]

@@ -106,6 +106,11 @@ class UserRecord(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(read_verifier(text) for text in self.verifiers)
 
     @property
+    def is_administrator(self) -> bool:
+        """Whether it may stop parts of the broker."""
+        return ADMINISTRATOR in self.tags
+
+    @property
     def may_monitor(self) -> bool:
         """Whether it may inspect the whole broker."""
         return ADMINISTRATOR in self.tags or MONITORING in self.tags

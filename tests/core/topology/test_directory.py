@@ -92,6 +92,43 @@ async def test_headers_are_not_asked_for_where_nobody_looks_at_them(harness: Har
     assert names(harness.directory.route("s", "", headers)) == ["q"]
 
 
+@pytest.mark.parametrize("kind", [SinkKind.DIRECT, SinkKind.FANOUT, SinkKind.TOPIC, SinkKind.CONSISTENT_HASH])
+async def test_finder_finds_what_a_route_leads_to_where_only_keys_count(harness: Harness, kind: SinkKind) -> None:
+    make_sinks(harness, "s", kind=kind)
+    for queue, key in (("q", "1"), ("r", "1"), ("r", "2"), ("t", "3")):
+        harness.queue(queue)
+        harness.bind("s", queue, key)
+    find = harness.directory.finder("s")
+    assert find is not None
+    for key in ("1", "2", "3", "4", "1"):
+        assert set(find(key) or ()) == set(harness.directory.route("s", key, dict).queues)
+
+
+async def test_finder_of_the_default_sink_finds_the_queue_called_like_the_key(harness: Harness) -> None:
+    queue = harness.queue("q")
+    find = harness.directory.finder("")
+    assert find is not None
+    assert (find("q"), find("r")) == ((queue.ref,), ())
+
+
+async def test_finder_leaves_to_a_route_what_is_found_by_more_than_the_key(harness: Harness) -> None:
+    make_sinks(harness, "h", kind=SinkKind.HEADERS)
+    make_sinks(harness, "outer", "inner")
+    harness.bind_sinks("outer", "inner")
+    assert harness.directory.finder("h") is None
+    find = harness.directory.finder("outer")
+    assert find is not None
+    assert find("") is None
+
+
+async def test_finder_is_refused_where_a_route_is(harness: Harness) -> None:
+    harness.domain.ask_nowait(DeclareSink("inner", SinkOptions(kind=SinkKind.FANOUT, internal=True)))
+    with pytest.raises(SinkInternal):
+        harness.directory.finder("inner")
+    with pytest.raises(NoSuchSink):
+        harness.directory.finder("none")
+
+
 async def test_queue_is_found_by_those_who_may_use_it(harness: Harness) -> None:
     session = harness.new_session()
     mine = harness.queue("mine", QueueOptions(exclusive=True), session)

@@ -212,11 +212,12 @@ async def test_properties_that_do_not_fit_a_consumers_frames_cost_it_its_connect
     client: Client, connect: Connect
 ) -> None:
     await client.declare("q")
-    await client.send(1, "", "q", b"1")
+    client.publish(1, "", "q", b"1")
     headers = encode_properties(BasicProperties(headers={"a": "x" * 5000}))
     await client.send(1, "", "q", b"2", properties=headers)
     narrow = await connect(frame_max=4096)
     await narrow.call(1, BasicConsume("q"))
+    assert (await narrow.deliveries(1))[0].body == b"1"
     code, text = await narrow.closed()
     assert (code, text.split(" - ")[1]) == (506, "properties of 5013 octets do not fit into frames of 4096")
     await client.call(1, BasicConsume("q"))

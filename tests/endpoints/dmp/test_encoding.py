@@ -75,6 +75,27 @@ async def test_direct_message_goes_on_as_it_came_but_for_its_options(
     assert feed.octets - before == len(message(b"body", exchange=b"other", key=b"q", properties=properties))
 
 
+async def test_messages_of_both_wires_with_a_key_each_reach_a_feed_in_order(
+    client: Client, feed: Direct, endpoint: AMQPEndpoint
+) -> None:
+    await client.call(1, QueueBind("q", "amq.topic", "#"))
+    sink = await open_sink(endpoint, client, "amq.topic")
+    for number in range(3):
+        for _ in range(20):
+            sink.engine.send_message("direct", f"{number}", b"\x10\0\x02", b"d", mandatory=number == 1)
+        await sink.flush()
+        await settled()
+        for _ in range(20):
+            client.publish(1, "amq.topic", f"a{number}", b"a", properties=b"\x10\0\x02")
+        await client.flush()
+        await settled()
+    await consume(client)
+    found = await feed.take(120)
+    assert [(one.key, one.body) for one in found[::20]] == [
+        (key, key[:1].encode() if key[0] == "a" else b"d") for key in ("0", "a0", "1", "a1", "2", "a2")
+    ]
+
+
 async def test_the_shortest_message_goes_on_as_well(client: Client, feed: Direct, endpoint: AMQPEndpoint) -> None:
     await client.call(1, QueueBind("q", "amq.fanout", ""))
     await consume(client)

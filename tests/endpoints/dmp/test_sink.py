@@ -131,6 +131,54 @@ async def test_more_than_a_turn_is_to_do_is_done_in_several(
     assert {broker.directory.queues[f"q{number}"].backlog.ready for number in range(50)} == {400}
 
 
+# Messages with names of their own, sent in one piece
+
+
+@pytest.mark.parametrize("exchange", ["amq.topic", "amq.headers"])
+async def test_messages_with_a_key_each_keep_their_order_in_each_queue(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker, exchange: str
+) -> None:
+    bound = {"q": "*.even.#", "r": "#", "s": "3.*"}
+    for queue, pattern in bound.items():
+        await client.declare(queue)
+        await client.call(1, QueueBind(queue, exchange, pattern, arguments={"x-match": "all", "n": 1}))
+    sink = await open_sink(endpoint, client, exchange)
+    keys = [f"{number}.{'odd' if number % 2 else 'even'}" for number in range(300)]
+    wanted = {"q": keys[::2], "r": keys, "s": ["3.odd"]} if exchange == "amq.topic" else dict.fromkeys("qrs", keys)
+    properties = encode_properties(BasicProperties(headers={"n": 1}))
+    for key in keys:
+        sink.engine.send_message("", key, properties, key.encode())
+    await sink.flush()
+    await settled()
+    for queue, theirs in wanted.items():
+        assert broker.directory.queues[queue].backlog.ready == len(theirs)
+        found = [await client.get(queue, no_ack=True) for _ in theirs]
+        assert [one.key for one in found] == [one.body.decode() for one in found] == theirs
+
+
+async def test_messages_with_a_key_each_come_back_with_it_if_they_are_mandatory(client: Client, sink: Direct) -> None:
+    for key in ("q", "missing", "q", "gone"):
+        sink.engine.send_message("", key, b"\0\0", key.encode(), mandatory=True)
+    await sink.flush()
+    returned = [await client.expect(Returned) for _ in range(2)]
+    assert [one.method.routing_key for one in returned] == ["missing", "gone"]
+    assert [one.framing.body(one.content) for one in returned] == [b"missing", b"gone"]
+    assert [(await got(client))[0] for _ in range(2)] == [b"q", b"q"]
+
+
+async def test_message_that_is_refused_among_those_with_a_key_each_lets_those_before_it_count(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("q")
+    await client.call(1, QueueBind("q", "amq.topic", "*"))
+    sink = await open_sink(endpoint, client, "amq.topic")
+    for number in range(30):
+        properties = encode_properties(BasicProperties(expiration="never" if number == 20 else "60000"))
+        sink.engine.send_message("", f"{number}", properties, b"")
+    assert (await sink.refused())[0] == 502
+    assert broker.directory.queues["q"].backlog.ready == 20
+
+
 # CC, BCC, direct replies
 
 

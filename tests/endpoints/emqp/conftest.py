@@ -74,6 +74,6 @@ class Served:
 
 @pytest.fixture
 async def served(nursery: trio.Nursery) -> AsyncIterator[Served]:
-    config = EMQP(port=0, heartbeat=0.1, silence=2.0)
+    config = EMQP(port=0, heartbeat=0.1, silence=20.0)
     async with open_broker(AMQP(host="127.0.0.1", port=0), config, users=USERS, drain=0.2) as broker:
         yield Served(broker, nursery, config)

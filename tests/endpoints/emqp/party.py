@@ -12,10 +12,11 @@ import zmq
 
 from endpoints.contract import Consuming, OwnEndpointParty, Publishing, Sent
 from endpoints.emqp.raw import Heard, RawPeer, is_answer
-from triomq.actors import ChildSpec
+from triomq.actors import ChildSpec, Ref
 from triomq.app import Broker
 from triomq.endpoints import EMQP, Endpoint
 from triomq.endpoints.emqp.endpoint import EMQPEndpoint
+from triomq.endpoints.emqp.peer import EMQPPeer
 
 _SILENCE = 4.0
 
@@ -38,6 +39,10 @@ class EMQPParty(OwnEndpointParty):
         actor = self.broker.endpoints.children[self._name].actor
         assert isinstance(actor, EMQPEndpoint)
         return actor
+
+    @property
+    def clients(self) -> list[Ref]:
+        return [ref for ref in super().clients if isinstance(ref.actor, EMQPPeer)]  # not the endpoint's scheduler
 
     async def open_endpoint(self) -> None:
         if self._name not in self.broker.endpoints.children:

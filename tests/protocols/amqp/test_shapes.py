@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.protocols import BasicProperties, encode_properties
-from triomq.protocols.amqp import AMQPEngine, BasicPublish, Failed, PublishMix, PublishRun
+from triomq.protocols.amqp import AMQPEngine, BasicDeliver, BasicPublish, Failed, PublishMix, PublishRun
 from triomq.protocols.amqp.shapes import PATIENCE, SHAPES
 
-from .wire import content, flatten, running
+from .wire import consumer, content, flatten, running
 
 METHODS = [BasicPublish("e", "k"), BasicPublish("e", "other"), BasicPublish("", "k", mandatory=True), BasicPublish()]
 PROPERTIES = [
@@ -71,6 +71,26 @@ def test_publish_like_many_before_it_is_checked_as_if_it_was_the_first(
     server = running(channels=(1, 2))
     server.receive_data(octets)
     assert seen_of(server) == read_generally(octets)
+
+
+@given(messages=MESSAGES, cut=st.integers(1, 3_000))
+def test_deliveries_are_the_same_however_they_are_cut(
+    messages: list[tuple[BasicPublish, object, int, list[tuple[int, int]]]], cut: int
+) -> None:
+    octets = bytearray()
+    for tag, (method, properties, size, spoilt) in enumerate(messages, 1):
+        deliver = BasicDeliver("consumer", tag, method.mandatory, "e", method.routing_key)
+        one = bytearray(content(1, deliver, bytes(size), encode_properties(properties(tag))))  # type: ignore[operator]
+        for place, octet in spoilt:
+            one[place % len(one)] = octet
+        octets += one
+    singly, at_once, in_parts = consumer(), consumer(), consumer()
+    for place in range(len(octets)):
+        singly.receive_data(bytes(octets[place : place + 1]))
+    at_once.receive_data(bytes(octets))
+    for start in range(0, len(octets), cut):
+        in_parts.receive_data(bytes(octets[start : start + cut]))
+    assert seen_of(at_once) == seen_of(in_parts) == seen_of(singly)
 
 
 def test_longer_text_in_place_of_another_is_found() -> None:

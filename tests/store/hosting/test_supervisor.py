@@ -3,6 +3,7 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -139,8 +140,9 @@ async def append_to_no_queue(directory: Path, host: HostKind) -> None:
 
 
 @in_a_process
+@pytest.mark.parametrize("size", [1000, 70_000])
 async def test_store_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled(
-    tmp_path: Path, host: HostKind
+    tmp_path: Path, host: HostKind, size: int
 ) -> None:
     async with harness(tmp_path, host) as one:
         declare(one.journal)
@@ -148,7 +150,8 @@ async def test_store_that_is_killed_is_started_again_and_nothing_is_lost_or_doub
         for _ in range(5):
             victim = one.supervisor.pid
             for _ in range(40):
-                one.journal.append(1, first, b"head", [b"x" * 1000] * 5, 5000)
+                contents = [number.to_bytes(4, "big") * (size // 4) for number in range(first, first + 5)]
+                one.journal.append(1, first, b"head", contents, 5 * size)
                 first += 5
                 await trio.lowlevel.checkpoint()
             assert victim is not None
@@ -160,6 +163,10 @@ async def test_store_that_is_killed_is_started_again_and_nothing_is_lost_or_doub
         assert [segment.first for segment in answer.segments] == [1]
     ids = [segment.first + position for segment in segments(tmp_path) for position in segment.unsettled()]
     assert ids == list(range(1, first))
+    with closing(SqliteStore(tmp_path, patience=0)) as store:
+        found = store.read(1, 1, first, 1 << 30).segments
+    bodies = [content for segment in found for run in decode_body(segment.body) for content in run.contents]
+    assert bodies == [number.to_bytes(4, "big") * (size // 4) for number in range(1, first)]
 
 
 @in_a_process

@@ -9,6 +9,11 @@ than any that was not. So a message that comes back stands in its old place with
     _runs       [7 8 9] [10 11]   never handed out
     _outstanding  {batch 1 3 4, batch 6}
 
+Messages are one run as long as traits and deadline are the same, which is all that queues and strategies look at; so a
+run, or a batch of it, goes one way. Where heads differ, ``heads`` is a list beside ``contents``, made with the first
+message that has another head than those before it. All that changes ``contents`` changes ``heads``: here, in ``Run``,
+in ``ReturnedRun``, and nowhere else.
+
 The backlog belongs to the domain, not to the queue's incarnation: when a queue crashes, the next incarnation finds its
 messages here.
 """
@@ -118,8 +123,8 @@ class MemoryBacklog(Backlog):
             ids = range(first + place, first + count, step)
             size, left, theirs = sum(map(len, share)), len(share), None
             if heads is not None:
-                theirs = heads[place::step]
-                head = theirs[0]
+                head = heads[place]
+                theirs = heads[place::step] if left > 1 else None
             repeated = head.traits.repeated
             batch = Batch(head, [*share], ids, repeated, size, left, deadline=deadline, heads=theirs)
             self._hand_out(batch)
@@ -190,7 +195,10 @@ class MemoryBacklog(Backlog):
             count = run.fitting(count, most_bytes)
         if count < available:
             contents = contents[:count]
-            if heads is not None:
+        if heads is not None:
+            if count == 1:
+                heads = None  # it is ``head``
+            elif count < available:
                 heads = heads[:count]
         size = self._cut(run, count)
         # A run that goes whole gives its very lists away: nothing else refers to them.

@@ -193,5 +193,5 @@ def _batch_of(taken: Sequence[ReturnedRun]) -> Batch:
         len(first.contents),
         deadline=first.deadline,
         attempts=first.attempts,
-        heads=first.heads,
+        heads=first.heads if len(first.contents) > 1 else None,
     )

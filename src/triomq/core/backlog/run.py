@@ -38,13 +38,14 @@ class Run(msgspec.Struct, eq=False, gc=False):
 
     def cut(self, count: int) -> tuple[int, int]:
         """Remove the first messages, but not all; return their bytes, and how many of these are not bodies."""
-        size = sum(map(len, self.contents[:count]))
-        del self.contents[:count]
-        heads = self.heads
-        if heads is None:
-            overhead = count * (self.head.body_start + self.head.body_trailer)
+        contents, heads, head = self.contents, self.heads, self.head
+        if count == 1:  # of each batch of a consumer that acknowledges each message before it gets the next
+            size, overhead = len(contents[0]), head.body_start + head.body_trailer
         else:
-            overhead = overhead_of(self.head, heads[:count], count)
+            size = sum(map(len, contents[:count]))
+            overhead = overhead_of(head, None if heads is None else heads[:count], count)
+        del contents[:count]
+        if heads is not None:
             del heads[:count]
             self.head = heads[0]
         self.first += count

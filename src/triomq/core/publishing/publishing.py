@@ -169,8 +169,8 @@ class Publisher:
             unrouted: As for ``publish``.
 
         Returns:
-            How many messages were taken, the first ones: all, unless that is too much for one turn; and where they
-            went.
+            How many messages were taken, and where they went. The first ones are taken; all, unless that is too much
+            for one turn.
 
         Raises:
             Forbidden: The user may not publish one of them, not necessarily the first.

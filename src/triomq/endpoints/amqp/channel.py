@@ -24,7 +24,7 @@ from triomq.core import (
     Window,
     settle,
 )
-from triomq.endpoints.amqp.fronts import Fronts, framing_of
+from triomq.endpoints.amqp.fronts import framing_of
 from triomq.endpoints.amqp.publishing import ChannelPublisher
 from triomq.endpoints.amqp.queue_types import is_quorum
 from triomq.endpoints.amqp.refusals import ReplyCode
@@ -55,7 +55,7 @@ class Consumer(DirectSubscription):
         Forbidden: The user may not.
     """
 
-    __slots__ = ("channel", "fronts", "no_ack", "tag")
+    __slots__ = ("channel", "no_ack", "tag")
 
     def __init__(
         self,
@@ -87,7 +87,6 @@ class Consumer(DirectSubscription):
         self.channel = channel
         self.tag = tag
         self.no_ack = no_ack
-        self.fronts: Fronts | None = None
 
     @property
     def lessee(self) -> "ServerChannel":
@@ -216,10 +215,8 @@ class ServerChannel:
                 self.number, consumer.tag, first, redelivered, head.exchange, head.routing_key, framing, contents
             )
         else:
-            fronts = consumer.fronts
-            if fronts is None or fronts.redelivered is not redelivered:
-                fronts = consumer.fronts = Fronts(redelivered=redelivered)
-            self.connection.engine.send_mixed_deliveries(self.number, first, fronts.find(consumer, heads), contents)
+            fronts = self.connection.fronts.find((self.number, consumer.tag, redelivered), heads)
+            self.connection.engine.send_mixed_deliveries(self.number, first, fronts, contents)
 
     def _translate(
         self,
@@ -364,10 +361,28 @@ def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -
         )
     except LocalProtocolError as error:
         # Properties that do not fit into a frame of this client: its own limit, so its own trouble.
+        if parcel.heads is not None:
+            _deliver_what_fits(channel, consumer, first, parcel)
         connection.refuse(channel, ReplyCode(506, str(error)), 60, 60)
+        if consumer.no_ack:
+            settle(parcel, Outcome.RETURN)  # it has no number by which the connection's end would find it
         return
     if consumer.no_ack:
         settle(parcel, Outcome.ACCEPT)
+
+
+def _deliver_what_fits(channel: ServerChannel, consumer: Consumer, first: int, batch: Batch) -> None:
+    """Encode the messages of a batch that stand before the one whose properties do not fit."""
+    position = 0
+    for part in batch.stretch().alike():
+        try:
+            channel.deliver(consumer, first + position, *part, redelivered=batch.redelivered)
+        except LocalProtocolError:
+            return
+        following = position + len(part.contents)
+        if consumer.no_ack:
+            settle(batch, Outcome.ACCEPT, range(position, following))
+        position = following
 
 
 def settle_run(connection: "AMQPServerConnection", event: AckRun) -> None:

@@ -15,6 +15,7 @@ from triomq.endpoints.amqp.blocked import GAVE_UP, Blocked
 from triomq.endpoints.amqp.channel import Consumer, ServerChannel, encode_delivery
 from triomq.endpoints.amqp.direct import AMQPDirectFeeds, give_back
 from triomq.endpoints.amqp.events import EVENTS, begin_publish
+from triomq.endpoints.amqp.fronts import Fronts
 from triomq.endpoints.amqp.login import AMQPLogin
 from triomq.endpoints.amqp.refusals import HARD_CODES, ReplyCode, reply_code_of
 from triomq.endpoints.amqp.timeouts import AckTimeouts
@@ -87,6 +88,7 @@ class AMQPServerConnection(StreamClient):
         self.closed_by_client = False  # in order: the socket is the client's to close
         self.leases = leases
         self.direct_feeds = AMQPDirectFeeds(self.open_channels, self.writer)
+        self._fronts: Fronts | None = None
         self._fork = fork
         self._part = part
         self._handed_over = False  # the transport belongs to another owner now
@@ -237,6 +239,13 @@ class AMQPServerConnection(StreamClient):
         """Close; the client's close-ok ends the connection, or the engine's deadline does."""
         self.end_channels()
         self.close(320, reason)
+
+    @property
+    def fronts(self) -> Fronts:
+        """What stands before its deliveries."""
+        if self._fronts is None:
+            self._fronts = Fronts(self.engine)
+        return self._fronts
 
     @property
     def channels(self) -> int:

@@ -1,4 +1,4 @@
-"""What stands before the deliveries of one consumer, for batches whose messages are not alike.
+"""What stands before deliveries, for batches whose messages are not alike.
 
 The engine lays out such a batch in one pass, if it is handed the front of each message. Consumers see the same few
 keys and lengths of properties again and again, so a front is looked up by the message's head, which costs 40 ns; to
@@ -6,48 +6,53 @@ write it costs 1.5 µs.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from triomq.core import Head
-from triomq.protocols.amqp import Framing, Front
+from triomq.protocols.amqp import AMQPEngine, Framing, Front
 
-if TYPE_CHECKING:
-    from triomq.endpoints.amqp.channel import Consumer
+_FRONTS = 2048
+"""Fronts remembered for one connection, each some 300 bytes: a table for each consumer would have no bound."""
 
-_FRONTS = 512  # remembered for one consumer, each some 300 bytes; where no head comes again they only are in the way
+Use: TypeAlias = tuple[int, str, bool]
+"""What the fronts of one table are for: the channel, the consumer's tag, whether the messages were delivered before."""
 
 
 class Fronts:
-    """The fronts of one consumer by head; made with its first batch of messages that are not alike, ends with it.
+    """The fronts of one connection, by use and head; made with its first batch of messages that are not alike.
 
     Args:
-        redelivered: Whether they are for messages that were delivered before.
+        engine: Writes them.
     """
 
-    __slots__ = ("_known", "redelivered")
+    __slots__ = ("_count", "_engine", "_tables")
 
-    def __init__(self, *, redelivered: bool) -> None:
-        self.redelivered = redelivered
-        self._known: dict[Head, Front] = {}
+    def __init__(self, engine: AMQPEngine) -> None:
+        self._engine = engine
+        self._tables: dict[Use, dict[Head, Front]] = {}
+        self._count = 0
 
-    def find(self, consumer: "Consumer", heads: Sequence[Head]) -> list[Front]:
-        """Return the front for each head; ``consumer`` is theirs, and not referred to: it would be a cycle."""
-        known = self._known
+    def find(self, use: Use, heads: Sequence[Head]) -> list[Front]:
+        """Return the front for each head."""
         try:
+            known = self._tables[use]
             return [known[head] for head in heads]
         except KeyError:
-            self._learn(consumer, heads)
+            known = self._learn(use, heads)
             return [known[head] for head in heads]
 
-    def _learn(self, consumer: "Consumer", heads: Sequence[Head]) -> None:
-        """Make the fronts that are missing."""
-        known, channel = self._known, consumer.channel
-        if len(known) >= _FRONTS:
-            known.clear()
-        front, number, tag = channel.connection.engine.outbox.front, channel.number, consumer.tag
+    def _learn(self, use: Use, heads: Sequence[Head]) -> dict[Head, Front]:
+        """Write the fronts that are missing."""
+        if self._count >= _FRONTS:
+            self._tables.clear()
+            self._count = 0
+        known = self._tables.setdefault(use, {})
+        before = len(known)
         for head in heads:
             if head not in known:
-                known[head] = front(number, tag, self.redelivered, head.exchange, head.routing_key, framing_of(head))
+                known[head] = self._engine.outbox.front(*use, head.exchange, head.routing_key, framing_of(head))
+        self._count += len(known) - before
+        return known
 
 
 def framing_of(head: Head) -> Framing:

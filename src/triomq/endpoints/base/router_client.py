@@ -12,6 +12,8 @@ Rules:
 - A ROUTER cannot stop reading one peer, and if it stopped reading all, no ack would come that makes room. So what must
   wait is parked: a bounded number of messages, and then they are refused. What came later stays behind what is parked,
   so that the order holds; acks overtake (``overtakes``).
+- A peer that is ahead of consumers is read all the same (see ``triomq.core.publishing.credit``): for the same reason, and
+  because a parked publish may end as a refused one. What bounds it is what its protocol answers.
 - Replies are sent at once. Deliveries are encoded when everything before them is with libzmq, so that what a slow peer
   has not been sent can go back to its queue unmarked. The window counts from the queue's hand-out until libzmq has it.
 - A peer that leaves too many replies unread is let go: it cannot be kept from asking for more.
@@ -24,8 +26,9 @@ Rules:
 
 import logging
 from collections import deque
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import ClassVar, final
+from typing import ClassVar, TypeVarTuple, final
 
 import trio
 
@@ -38,6 +41,8 @@ from triomq.endpoints.base.router_listener import PARKED_BYTES, RouterListener
 from triomq.endpoints.base.stream_client import PATIENCE
 from triomq.errors import ActorStopped, HandlerFailed, LimitExceeded, Refused, TriomqError
 from triomq.transports.zmq import Frames
+
+Ts = TypeVarTuple("Ts")
 
 _WINDOW_MESSAGES = 1000
 """Messages on the way to one client: each is a call to libzmq, and its frames take memory beside their bytes."""
@@ -81,6 +86,8 @@ class RouterClient(Client):
         self._last_message = trio.current_time()
         self._parked: deque[Frames] = deque()
         self._parked_bytes = 0
+        self.gathered: list[Frames] = []
+        """Messages that ``handle`` has looked at, and whose work is done by ``work_off`` when all are looked at."""
         self._outgoing: deque[Batch] = deque()
         self._count = 0  # messages that are encoded, and that the window counts
         self._size = 0  # bytes of these
@@ -90,6 +97,9 @@ class RouterClient(Client):
     def handle(self, frames: Frames) -> None:
         """Do what a message wants; may raise ``Refused``, ``Restarting`` and ``PublishingPaused``."""
         raise NotImplementedError
+
+    def work_off(self) -> None:
+        """Do what the messages in ``gathered`` want, all of it or nothing; may raise what ``handle`` may."""
 
     def overtakes(self, frames: Frames) -> bool:
         """Return whether a message need not wait behind those that are parked, such as an ack."""
@@ -113,13 +123,14 @@ class RouterClient(Client):
         for frames in messages:
             if self._left:
                 return
-            if (self._parked and not self.overtakes(frames)) or self._must_wait(frames):
+            if (self._parked and not self.overtakes(frames)) or self._must_wait([frames], self.handle, frames):
                 self._park(frames)
+        self._work_off()
 
-    def _must_wait(self, frames: Frames) -> bool:
-        """Do what a message wants, or return that it is to be tried again when ``_go_on`` is called."""
+    def _must_wait(self, messages: Sequence[Frames], work: Callable[[*Ts], object], *args: *Ts) -> bool:
+        """Do what messages want, or return that they are to be tried again when ``_go_on`` is called."""
         try:
-            self.handle(frames)
+            work(*args)
         except PublishingPaused as paused:
             self.when_open(paused.pressure, self._go_on)
             return True
@@ -127,8 +138,18 @@ class RouterClient(Client):
             self.when_restarted(restarting, self._go_on)
             return True
         except (Refused, ActorStopped, HandlerFailed) as error:
-            self.refused(frames, error)
+            for frames in messages:
+                self.refused(frames, error)
         return False
+
+    def _work_off(self) -> None:
+        """Do what has gathered; what must wait stands before all that is parked, since it came before."""
+        gathered, self.gathered = self.gathered, []
+        if gathered and not self._left and self._must_wait(gathered, self.work_off):
+            parked, self._parked = self._parked, deque()
+            self._count_parked(-self._parked_bytes)
+            for frames in (*gathered, *parked):
+                self._park(frames)
 
     def _park(self, frames: Frames) -> None:
         size = sum(map(len, frames))
@@ -148,19 +169,25 @@ class RouterClient(Client):
     def _go_on(self) -> None:
         """Try again what is parked, in its order."""
         while self._parked and not self._left:
-            if self._must_wait(self._parked[0]):
-                return
+            if self._must_wait([self._parked[0]], self.handle, self._parked[0]):
+                break
             if self._parked:
                 self._count_parked(-sum(map(len, self._parked.popleft())))
+        self._work_off()
 
     # What goes
 
     @final
     def send(self, *frames: bytes) -> None:
         """Send a message to the peer; it may wait in the peer's outbox. Nothing is sent to one that is lost."""
+        self.send_all((frames,))
+
+    @final
+    def send_all(self, messages: Sequence[Sequence[bytes]]) -> None:
+        """Send messages, as ``send`` does."""
         if self._lost:
             return
-        if not self._listener.send(self.identity, frames):
+        if not self._listener.send_all(self.identity, messages):
             self.in_turn(self.lost)
         elif self._listener.unsent(self.identity) - self._size > UNREAD_BYTES:
             self.in_turn(self._let_down)

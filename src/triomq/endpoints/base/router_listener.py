@@ -24,7 +24,7 @@ A peer that is refused by the authenticator tries again for ever, and ``check_pa
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,7 @@ from triomq.transports.zmq import (
     Router,
     Sent,
     ZAPMechanism,
+    ZMQSocket,
     close_context,
     key_text,
     make_context,
@@ -87,13 +88,23 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"Admission(mechanism={self.mechanism.name}, user={self.user!r})"
 
-    def prepare(self, router: Router) -> None:
+    def prepare(self, socket: ZMQSocket) -> None:
         """Set the options of a socket that is to bind."""
         if self.mechanism is ZAPMechanism.PLAIN:
-            router.socket.plain_server = True
+            socket.socket.plain_server = True
         elif self.mechanism is ZAPMechanism.CURVE:
-            router.socket.curve_server = True
-            router.socket.curve_secretkey = self.secret_key.encode()
+            socket.socket.curve_server = True
+            socket.socket.curve_secretkey = self.secret_key.encode()
+
+    async def decide(self, context: BrokerContext, question: Question) -> str | None:
+        """Return as which user a peer is let in, if it is."""
+        if question.mechanism is not self.mechanism:
+            return None
+        if question.mechanism is ZAPMechanism.CURVE:
+            await trio.lowlevel.checkpoint()
+            return context.users.owner_of(key_text(question.key))
+        known = await check_password(context, question.address, question.user, question.password.encode())
+        return question.user if known else None
 
 
 _BY_PASSWORD = Admission()
@@ -188,13 +199,7 @@ class RouterListener(Listener):
     # Who may come
 
     async def _decide(self, question: Question) -> str | None:
-        if question.mechanism is not self._admission.mechanism or self._stopping:
-            return None
-        if question.mechanism is ZAPMechanism.CURVE:
-            await trio.lowlevel.checkpoint()
-            return self._context.users.owner_of(key_text(question.key))
-        known = await check_password(self._context, question.address, question.user, question.password.encode())
-        return question.user if known else None
+        return None if self._stopping else await self._admission.decide(self._context, question)
 
     def _received(self, messages: list[PeerMessage]) -> None:
         """Hand each client what has come from it, in as few turns as may be."""
@@ -229,9 +234,13 @@ class RouterListener(Listener):
 
     # For clients
 
-    def send(self, identity: bytes, frames: Frames | tuple[bytes, ...]) -> bool:
+    def send(self, identity: bytes, frames: Sequence[bytes]) -> bool:
         """Send a message to a peer, or let it wait for that one; return whether the peer is still there."""
-        return not self._router.closed and self._router.send_to(identity, frames) is not Sent.GONE
+        return self.send_all(identity, (frames,))
+
+    def send_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> bool:
+        """Send messages, as ``send`` does."""
+        return not self._router.closed and self._router.send_all(identity, messages) is not Sent.GONE
 
     def unsent(self, identity: bytes) -> int:
         """Return how many bytes wait for a peer, beside the few messages that libzmq has."""

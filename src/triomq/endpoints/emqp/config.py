@@ -30,6 +30,10 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         host: An address, or ``*`` for all.
         port: Port for clients, workers and schedulers; 0 takes one that is free.
         worker_port: Another port for the same, for programs that look for workers there (47290); none is no other.
+        publish_port: Another port for the same, for programs that publish there (47298); none is no other.
+        admin_port: Another port for the same, on the loopback, where administrators may stop the endpoint by DISCONNECT
+            (47293); none is none.
+        topic_port: Port for plain ZeroMQ SUB sockets, which get what is published to topics (47299); none is none.
         security: How peers say who they are: ``null`` not at all, as released programs do, on loopback addresses alone;
             ``plain`` by a password, ``curve`` by a key, encrypted.
         user: With ``null``: as whom all of them work.
@@ -51,6 +55,9 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     host: str = "127.0.0.1"
     port: _Port = 47291
     worker_port: _Port | None = None
+    publish_port: _Port | None = None
+    admin_port: _Port | None = None
+    topic_port: _Port | None = None
     security: Literal["null", "plain", "curve"] = "null"
     user: str = "guest"
     key_file: str = ""

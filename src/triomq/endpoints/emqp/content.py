@@ -22,6 +22,9 @@ EMQP_CODEC: Final = 2
 DEFAULT_QUEUE: Final = "default"
 """Where jobs go for a queue that nobody has declared."""
 
+TOPICS: Final = "emqp.topic"
+"""The sink of what is published, by its topic."""
+
 JSON: Final = "application/json"
 
 

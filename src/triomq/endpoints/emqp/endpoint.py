@@ -18,9 +18,10 @@ from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
 from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.endpoints.emqp.config import EMQP
-from triomq.endpoints.emqp.content import DEFAULT_QUEUE
-from triomq.endpoints.emqp.peer import TOPICS, EMQPPeer
+from triomq.endpoints.emqp.content import DEFAULT_QUEUE, TOPICS
+from triomq.endpoints.emqp.peer import EMQPPeer
 from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
+from triomq.endpoints.emqp.topics import TopicListener
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import AdminCommand, BrokerEngine, message_ids
 from triomq.transports.zmq import ZAPMechanism
@@ -29,6 +30,8 @@ _HIGH_WATER: Final = 200
 """Messages that libzmq holds for a peer. Those to a worker are no more than it has asked for, and stand in the account
 of their queues as long as they are not answered; what else is sent is small."""
 
+
+_LOOPBACK: Final = "127.0.0.1"
 
 _PAUSE: Final = 1.0
 """Seconds after which a scheduler that has crashed is followed by another one, perhaps that of another endpoint."""
@@ -49,11 +52,20 @@ class EMQPEndpoint(Endpoint):
             secret_key=config.read_secret_key(),
         )
         make_client = partial(EMQPPeer, context=context, hub=self)
-        ports = [port for port in (config.port, config.worker_port) if port is not None]
+        ports = [port for port in (config.port, config.worker_port, config.publish_port) if port is not None]
         listeners = [
             RouterListener(context, config.host, port, make_client, admission, high_water=_HIGH_WATER) for port in ports
         ]
-        super().__init__(context, *listeners)
+        self.admin: RouterListener | None = None
+        """Where administrators come in, if there is such a place."""
+        if config.admin_port is not None:
+            self.admin = RouterListener(context, _LOOPBACK, config.admin_port, make_client, admission)
+            listeners.append(self.admin)
+        self.topics: TopicListener | None = None
+        """Where SUB sockets listen, if there is such a place."""
+        if config.topic_port is not None:
+            self.topics = TopicListener(context, config.host, config.topic_port, config.domain, admission)
+        super().__init__(context, *listeners, *filter(None, (self.topics,)))
         self.listener = listeners[0]
         self.domain_name = config.domain
         self.answers_strangers = config.security == "null"

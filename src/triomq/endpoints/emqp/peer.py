@@ -32,6 +32,7 @@ from triomq.core import (
     Properties,
     PublishingPaused,
     QueueOptions,
+    RoutedRun,
     Subscription,
     Target,
     make_binding,
@@ -39,12 +40,14 @@ from triomq.core import (
     traits_of,
 )
 from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.endpoint import StopListening
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.router_listener import RouterListener
 from triomq.endpoints.emqp.content import (
     DEFAULT_QUEUE,
     EMQP_CODEC,
     JSON,
+    TOPICS,
     RequestProperties,
     decode_request,
     encode_request,
@@ -87,9 +90,6 @@ from triomq.transports.zmq import Frames
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.endpoint import EMQPEndpoint
 
-TOPICS: Final = "emqp.topic"
-"""The sink of what is published, by its topic."""
-
 _SILENT_GUEST: Final = 60.0
 """Seconds until a peer is forgotten that has never said what it is: nothing of it is here but the way back."""
 
@@ -102,6 +102,18 @@ _HEADS: Final = 64
 _SUBSCRIBER: Final = QueueOptions(
     durable=False, exclusive=True, auto_delete=True, max_length=_SUBSCRIBED, overflow=Overflow.DROP_HEAD
 )
+
+
+class _Run:
+    """Jobs in a row that are alike."""
+
+    __slots__ = ("contents", "head", "route", "size")
+
+    def __init__(self, route: CachedRoute, head: Head) -> None:
+        self.route = route
+        self.head = head
+        self.contents: list[bytes] = []
+        self.size = 0
 
 
 class EMQPPeer(RouterClient):
@@ -126,7 +138,10 @@ class EMQPPeer(RouterClient):
         self.engine: BrokerEngine = hub.make_engine()
         self.worker: WorkerSide | None = None
         self.troubles: Counter[str] = Counter()
-        self._heads: dict[tuple[str, int, bool], Head] = {}
+        self._heads: dict[tuple[str, str, int, bool], Head] = {}
+        self._frames: Frames = []  # the message that is being handled
+        self._runs: list[_Run] = []  # jobs that have come together
+        self._ids: list[bytes] = []
         self._unconfirmed: deque[bytes] = deque()  # ids, by the numbers of ``_confirms``
         self._first = 1  # the number of the first of them
         self._answered: set[int] = set()  # numbers behind the first
@@ -155,6 +170,7 @@ class EMQPPeer(RouterClient):
     def handle(self, frames: Frames) -> None:
         """Do what a message wants."""
         event = self.engine.receive(frames)
+        self._frames = frames
         self.ref.touch()
         if not self.entered:
             raise AccessRefused(self._stranger)
@@ -253,12 +269,33 @@ class EMQPPeer(RouterClient):
             if queue not in self.directory.queues:
                 self.ask_unguarded(self.domain, DeclareQueue(queue, QueueOptions(), self.session))
         origin = self._origin(event.msgid, event.headers, event.extension)
-        self._publish(self.routes.find("", queue), name, origin, event.message, event.extension.delay / 1000)
+        head, content = self._message("", name, origin, event.headers, event.message)
+        route = self.routes.find("", queue)
+        if event.extension.delay:
+            self._publish(route, head, content, event.msgid, event.extension.delay / 1000)
+            return
+        runs = self._runs
+        if not runs or runs[-1].route is not route or runs[-1].head is not head:
+            runs.append(_Run(route, head))
+        runs[-1].contents.append(content)
+        runs[-1].size += len(content)
+        self._ids.append(event.msgid)
+        self.gathered.append(self._frames)
+
+    def work_off(self) -> None:
+        """Publish the jobs that have come together."""
+        runs, ids = self._runs, self._ids
+        self._runs, self._ids = [], []
+        self.publisher.publish_all(
+            [RoutedRun(run.route, run.head, run.contents, run.size) for run in runs], self._confirms
+        )
+        self._unconfirmed += ids
 
     def published(self, event: TopicPublished) -> None:
         """Publish to a topic."""
         properties = RequestProperties(event.msgid, event.headers.frame, user=self.user)
-        self._publish(self.routes.find(TOPICS, event.topic), event.topic, properties, event.message)
+        head, content = self._message(TOPICS, event.topic, properties, event.headers, event.message)
+        self._publish(self.routes.find(TOPICS, event.topic), head, content, event.msgid)
 
     def _origin(self, msgid: bytes, headers: Headers, extension: Extension) -> RequestProperties:
         return RequestProperties(
@@ -269,24 +306,25 @@ class EMQPPeer(RouterClient):
             b"" if extension is NO_EXTENSION else encode_extension(extension),
         )
 
-    def _publish(
-        self, route: CachedRoute, name: str, properties: RequestProperties, message: bytes, delay: float = 0.0
-    ) -> None:
-        """Publish a message; ACK follows when it is safe."""
+    def _message(
+        self, sink: str, name: str, properties: RequestProperties, headers: Headers, message: bytes
+    ) -> tuple[Head, bytes]:
+        """Return the head and the content of a message."""
         encoded = encode_request(properties)
-        persistent = parse_headers(properties.headers).guarantee
-        shape = (name, len(encoded), persistent)
-        head = self._heads.get(shape) or self._head(route.sink, *shape)
-        content = encoded + message
-        self.publisher.publish(route, head, [content], len(content), self._confirms, delay=delay)
-        self._unconfirmed.append(properties.msgid)
+        shape = (sink, name, len(encoded), headers.guarantee)
+        return self._heads.get(shape) or self._head(*shape), encoded + message
 
     def _head(self, sink: str, name: str, start: int, persistent: bool) -> Head:
         if len(self._heads) >= _HEADS:
             self._heads.clear()
         traits = traits_of(codec=EMQP_CODEC, publisher=self.session.number, persistent=persistent)
-        head = self._heads[name, start, persistent] = Head(sink, name, 0, start, start, traits=traits)
+        head = self._heads[sink, name, start, persistent] = Head(sink, name, 0, start, start, traits=traits)
         return head
+
+    def _publish(self, route: CachedRoute, head: Head, content: bytes, msgid: bytes, delay: float = 0.0) -> None:
+        """Publish a message; ACK follows when it is safe."""
+        self.publisher.publish(route, head, [content], len(content), self._confirms, delay=delay)
+        self._unconfirmed.append(msgid)
 
     def require_queue(self, name: str) -> None:
         """Declare a queue if it is not there."""
@@ -392,8 +430,16 @@ class EMQPPeer(RouterClient):
         self.leave()
 
     def disconnect_asked(self, event: DisconnectAsked) -> None:
-        """Refuse: it is for administrators."""
-        self.refuse(event.msgid, "forbidden", "only an administrator may stop the broker")
+        """Stop the endpoint, if an administrator asks for that where administrators come in: all peers hear KBAI."""
+        user = self.context.users.get(self.user)
+        if self._listener is not self.hub.admin or user is None or not user.is_administrator:
+            reason = "only an administrator may stop the endpoint, over its admin_port"
+            self.refuse(event.msgid, "forbidden", reason)
+            return
+        self.note(logging.WARNING, "endpoint stopped", reason="DISCONNECT")
+        self.engine.acknowledge(event.msgid)
+        self._flush()
+        self.hub.ref.tell_nowait(StopListening())
 
     def schedule_set(self, event: ScheduleSet) -> None:
         """Write a schedule into the book, or hand it to the scheduler that came last."""
@@ -500,14 +546,14 @@ class EMQPPeer(RouterClient):
         super().after_batch()
 
     def _flush(self) -> None:
-        for frames in self.engine.messages_to_send():
-            self.send(*frames)
+        if self.engine.outbox.messages:
+            self.send_all(self.engine.messages_to_send())
         if self.engine.outbox.notices:
-            for frames in self.engine.notices_to_send():
-                if self._listener.unsent(self.identity):
-                    self.troubles["unread"] += 1
-                else:
-                    self.send(*frames)
+            notices = self.engine.notices_to_send()
+            if self._listener.unsent(self.identity):
+                self.troubles["unread"] += len(notices)
+            else:
+                self.send_all(notices)
 
     # Time and the end
 

@@ -1,15 +1,14 @@
 """Kinds of publishes: what those have in common that come by the same method frame, in the same shape.
 
-A publisher with fifty keys sends fifty method frames over and over. Each is remembered as its octets, with the method
-and the kinds of publishes that it has opened. So one look into a table takes a method frame, and another one gives the
-object by which an endpoint finds all that it knows of such messages.
+A publisher with fifty keys sends fifty method frames over and over. A shape of contents has the kinds that it came in
+by the octets of their method frames. So one look into a table reads a method frame, and gives the object by which an
+endpoint finds all that it knows of such messages.
 """
 
 from triomq.protocols.amqp.codec import MethodTable
 from triomq.protocols.amqp.content import Framing
-from triomq.protocols.amqp.frames import FRAME_END, FRAME_HEADER, METHOD, OVERHEAD
 from triomq.protocols.amqp.methods import BasicPublish, Method
-from triomq.protocols.amqp.shapes import Shape
+from triomq.protocols.amqp.shapes import Shape, ShapeTable
 
 # How many method frames are remembered: publishers use a few, and each takes at most half a KiB.
 METHODS_REMEMBERED = 1024
@@ -52,65 +51,55 @@ class PublishKind:
         method: Their method.
         framing: The framing of their contents.
         shape: What else is known of them all; None if nothing is.
+        skip: How many octets their method frames take.
     """
 
-    __slots__ = ("flags", "framing", "method", "shape")
+    __slots__ = ("flags", "framing", "method", "shape", "skip")
 
-    def __init__(self, method: BasicPublish, framing: Framing, shape: Shape | None) -> None:
+    def __init__(self, method: BasicPublish, framing: Framing, shape: Shape | None, skip: int) -> None:
         self.method = method
         self.framing = framing
         self.shape = shape
-        self.flags = method.mandatory, method.immediate
+        self.skip = skip
+        self.flags = method.mandatory + 2 * method.immediate
 
     def __repr__(self) -> str:
         return f"PublishKind({self.method!r}, {self.framing!r})"
 
 
-class Opening:
-    """A method frame of basic.publish, as it opens publishes of one channel."""
+class KindTable:
+    """The kinds of one connection: those with a shape are in it, by the octets of their method frames."""
 
-    __slots__ = ("channel", "kinds", "method", "size")
+    __slots__ = ("_count", "_methods", "_shapeless", "_shapes")
 
-    def __init__(self, channel: int, octets: bytes, method: BasicPublish) -> None:
-        self.channel = channel
-        self.size = len(octets)
-        self.method = method
-        self.kinds: dict[Shape | int, PublishKind] = {}
-        """By shape; those without one by the identity of the framing, which they hold."""
-
-
-class OpeningTable:
-    """The openings and kinds of one connection."""
-
-    __slots__ = ("_count", "_methods", "known")
-
-    def __init__(self, methods: MethodCache) -> None:
+    def __init__(self, methods: MethodCache, shapes: ShapeTable) -> None:
         self._methods = methods
+        self._shapes = shapes
+        self._shapeless: dict[tuple[bytes, int], PublishKind] = {}  # by frame and identity of framing, which they hold
         self._count = 0
-        self.known: dict[bytes, Opening] = {}
-        """By their octets; the reader looks into it itself."""
 
-    def open(self, data: bytes, position: int, number: int, payload_max: int) -> Opening | None:
-        """Read the method frame at ``position``; None if it is no whole basic.publish of the channel in order."""
-        if len(data) - position < FRAME_HEADER.size:
-            return None
-        kind, channel, size = FRAME_HEADER.unpack_from(data, position)
-        stop = position + OVERHEAD + size
-        if kind != METHOD or channel != number or size > payload_max or stop > len(data) or data[stop - 1] != FRAME_END:
-            return None
-        octets = data[position:stop]
-        opening = self.known.get(octets)
-        if opening is None:
-            method = self._publish(octets[7:-1])
-            if method is None:
-                return None
-            if len(self.known) >= METHODS_REMEMBERED:
-                self._clear()
-            opening = self.known[octets] = Opening(number, octets, method)
-        return opening
+    def find(self, frame: bytes, method: BasicPublish, framing: Framing, shape: Shape | None) -> PublishKind:
+        """Return the kind of a publish whose content came on the channel of its method frame."""
+        kind = self._shapeless.get((frame, id(framing))) if shape is None else shape.kinds.get(frame)
+        if kind is None:
+            self._count += 1
+            if self._count > KINDS_REMEMBERED:
+                self._shapeless.clear()
+                self._shapes.forget_kinds()
+                self._count = 1
+            kind = PublishKind(method, framing, shape, len(frame))
+            if shape is None:
+                self._shapeless[frame, id(framing)] = kind
+            else:
+                shape.kinds[frame] = kind
+        return kind
 
-    def _publish(self, payload: bytes) -> BasicPublish | None:
-        """Read a basic.publish; its errors are left to the general way, which this one does in a few steps."""
+    def read(self, frame: bytes) -> BasicPublish | None:
+        """Read the method of a whole frame; None if it is no basic.publish in order, which is left to the general way.
+
+        That reads any method by its table; this one takes two texts out of a frame in a fifth of the time.
+        """
+        payload = frame[7:-1]
         method = self._methods.known.get(payload)
         if method is None:
             if not payload.startswith(_PUBLISH):
@@ -131,20 +120,3 @@ class OpeningTable:
             )
             self._methods.add(payload, method)
         return method if isinstance(method, BasicPublish) else None
-
-    def kind(self, opening: Opening, framing: Framing, shape: Shape | None) -> PublishKind | None:
-        """Return the kind of a publish; None if its content came on another channel than its method."""
-        known: Shape | int = id(framing) if shape is None else shape
-        kind = opening.kinds.get(known)
-        if kind is None:
-            if opening.channel != framing.channel:
-                return None
-            self._count += 1
-            if self._count > KINDS_REMEMBERED:
-                self._clear()
-            kind = opening.kinds[known] = PublishKind(opening.method, framing, shape)
-        return kind
-
-    def _clear(self) -> None:
-        self.known.clear()
-        self._count = 0

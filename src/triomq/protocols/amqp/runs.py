@@ -1,30 +1,36 @@
-"""The fast readers: runs of publishes, deliveries and acks, cut out of a chunk without a frame-by-frame parse.
+"""The fast readers: publishes, deliveries and acks, cut out of a chunk without a frame-by-frame parse.
 
-Peers repeat themselves. A publisher sends the same method frame thousands of times, and often the same content header
-too; then one comparison and one slice read a whole message, three frames:
+Peers repeat themselves, though not in all they say. A publisher sends a few method frames over and over, and its
+content headers differ in values alone:
 
     method frame               header frame                                  body frame
     01 ch size method … CE  |  02 ch size class weight size flags … CE   |   03 ch size body CE
-    `-- opening ---------'     |                                                    |
-    `-- head: the same as of the last message up to where the body begins ---------'`- new
+    `-- found by its ----'     `-- compared with a shape: all but sizes and values ---'
+        octets (``kinds``)         of properties is fixed (``shapes``)
+
+    the next one has the same method, shape and length?  then a loop in C reads all that are like it (``_stretch``)
 
 Rules:
 
-- A reader takes what is plain, whole and like the last one. At anything else it stops where it is, and the engine's
+- A reader takes what is plain, whole and like one before. At anything else it stops where it is, and the engine's
   general reader, which knows every rule, goes on from there. So a reader never judges: what it does not take is not yet
   wrong, and there is one place that words errors.
-- What one reader takes becomes one event, a run: the same method object, the same framing, a list of contents. Code
-  that handles it compares by identity, once for the run and not for each message.
+- What one reader takes becomes one event. A run has one method object, one framing and a list of contents; a mix has
+  the kind of each content in a second list. Code that handles them compares and looks up by identity, for a run once.
 - A content stays one slice, header and body frame together. A consumer with the same channel number and frame size
   gets the very same bytes.
 - A publish that lacks only octets of its one body frame is not read the general way: it waits as octets, like an
   unfinished frame, and is joined once when the rest has come (``begun``). All before these octets is checked already.
   The general way and its copies took 13 µs for 64 KiB that came in two parts, this way takes 7.
-- Nothing is believed because the message before was in order: each frame's end is checked, and every octet that the
-  reader does not compare with the last message. What is compared as a slice was checked when it was new.
+- Nothing is believed because the message before was in order: each frame's end is checked, and every octet that is
+  neither compared nor a value that cannot be wrong.
 
-A parse of each frame costs 0.29 µs with a position and one cut per chunk, and 0.70 µs as a generator: three frames
-make a message, and a run does without two of the three.
+In µs a publish, two shared cores (``benchmarks/amqp_engine.py``): 100 B alike 0.17; 200 B with a trace header,
+message-id and timestamp that differ 0.30, and 0.70 with 16 keys in turn. Before shapes and mixes these were 0.26, 2.8
+and 5.3; with a parse of each frame, 0.29 µs for each of three, and what is in them on top.
+
+Tried and dropped: one ``startswith`` for the heads of all three frames where all are alike (0.26; it is left for
+contents without a shape); guessing the method frame that follows (keys come in turn in benchmarks only).
 """
 
 import struct
@@ -36,8 +42,8 @@ from triomq.protocols.amqp.channel import ChannelState
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.content import Framing, FramingTable
 from triomq.protocols.amqp.events import AckRun, DeliverRun, Event, PublishMix, PublishRun
-from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, OVERHEAD
-from triomq.protocols.amqp.kinds import MethodCache, Opening, OpeningTable, PublishKind
+from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, METHOD, OVERHEAD
+from triomq.protocols.amqp.kinds import KindTable, MethodCache, PublishKind
 from triomq.protocols.amqp.methods import BasicDeliver, BasicPublish, Method
 from triomq.protocols.amqp.shapes import Shape, ShapeTable
 from triomq.protocols.amqp.states import Role
@@ -66,6 +72,11 @@ _ACK_METHOD = b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
 # So many publishes alike are a run of their own; shorter ones between others are cheaper as a part of these.
 LONG_RUN = 16
 
+_NONE: dict[bytes, PublishKind] = {}  # kinds of no shape
+
+# What publishes that were read have in common: all; method and framing, while the shape was just learned; less.
+_ONE_KIND, _ONE_RUN, _MIXED = range(3)
+
 
 class BegunPublish(NamedTuple):
     """A publish that lacks only octets of its one body frame; the others are in order."""
@@ -85,8 +96,8 @@ class RunReader:
     __slots__ = (
         "_events",
         "_framings",
+        "_kinds",
         "_methods",
-        "_openings",
         "_properties",
         "_shape",
         "_shapes",
@@ -98,10 +109,10 @@ class RunReader:
 
     def __init__(self, methods: MethodCache, framings: FramingTable, events: list[Event]) -> None:
         self._methods = methods
-        self._openings = OpeningTable(methods)
         self._framings = framings
         self._shapes = ShapeTable()
-        self._shape: Shape | None = None  # of the last publish
+        self._kinds = KindTable(methods, self._shapes)
+        self._shape: Shape | None = None  # of the last content
         self._events = events
         # The header table that was found in order last: publishers repeat it while other properties change.
         self._table = b""
@@ -144,78 +155,91 @@ class RunReader:
 
     def publishes(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.publishes that begin with the method frame at ``position``, each in up to three frames."""
-        number, known, shape = channel.number, self._openings.known, self._shape
-        end = len(data)
-        last: PublishKind | None = None
+        number, end, body_max = channel.number, len(data), self.body_max
         kinds: list[PublishKind] = []
         contents: list[bytes] = []
-        first = 0  # where those of the last kind begin
+        last, shape, variety = None, self._shape, _ONE_KIND
+        known = _NONE if shape is None else shape.kinds
         while position + 7 < end:
-            # The method frame: one that is known is found by its octets. The last one of its size tells how many.
-            opening = known.get(data[position : position + 8 + data[position + 6]])
-            if opening is None:
-                opening = self._openings.open(data, position, number, self.payload_max)
-                if opening is None:
-                    break
-            # The content: mostly like the last one.
-            start = position + opening.size
-            if (
-                shape is not None
-                and start + shape.least <= end
-                and ((found := shape.read(data, start)) == shape.expected or shape.accept(found, self.body_max))
-            ):
-                stop, framing = start + shape.length, shape.framing
-                if stop > end or data[stop - 1] != FRAME_END:
-                    if not contents:
-                        self._begin(data, position, opening, number)
-                    break
+            # A method frame that came with this shape is found by its octets: it ends with the last one of its size.
+            kind = known.get(data[position : position + 8 + data[position + 6]])
+            if kind is not None and shape is not None and position + kind.skip + shape.least <= end:
+                start = position + kind.skip
+                if (found := shape.read(data, start)) == shape.expected or shape.accept(found, body_max):
+                    stop = start + shape.length
+                    if stop > end or data[stop - 1] != FRAME_END:
+                        break
+                else:
+                    kind = None
             else:
-                content = self._content(data, start, number)
-                if content is None:
-                    if not contents:
-                        self._begin(data, position, opening, number)
-                    break
-                stop, framing, shape = content
-            kind = opening.kinds.get(shape or id(framing)) or self._openings.kind(opening, framing, shape)
+                kind = None
             if kind is None:
-                break
+                publish = self._publish(data, position, number)
+                if publish is None:
+                    break
+                kind, start, stop = publish
+                shape = kind.shape
+                known = _NONE if shape is None else shape.kinds
             if kind is not last:
-                if last is not None:
-                    if len(contents) - first >= LONG_RUN or kind.flags != last.flags:
-                        self._add_publishes(number, kinds, contents, first)
-                        kinds, contents = [], []
-                    first = len(contents)
+                if last is not None and variety < _MIXED:
+                    if len(contents) >= LONG_RUN or kind.flags != last.flags:
+                        self._add_publishes(number, kinds, contents, variety)
+                        kinds, contents, variety = [], [], _ONE_KIND
+                    else:
+                        is_run = kind.method is last.method and kind.framing is last.framing
+                        variety = _ONE_RUN if is_run else _MIXED
+                elif last is not None and kind.flags != last.flags:
+                    self._add_publishes(number, kinds, contents, variety)
+                    kinds, contents, variety = [], [], _ONE_KIND
                 last = kind
+            elif data.startswith(data[position : start + _FLAGS_STOP], stop):
+                # Two in a row, and the next one has this method and length: many more may.
+                some = [data[start:stop]]
+                position = self._stretch(data, position, start, kind, some)
+                if variety == _MIXED and len(some) >= LONG_RUN:
+                    self._add_publishes(number, kinds, contents, variety)
+                    kinds, contents, variety = [], [], _ONE_KIND
+                kinds += [kind] * len(some)
+                contents += some
+                continue
             kinds.append(kind)
             contents.append(data[start:stop])
-            if first + 1 < len(contents) and data.startswith(data[position : start + _FLAGS_STOP], stop):
-                # The third one of a kind, in a row and of one length: more may follow.
-                position = self._stretch(data, position, start, kind, contents)
-                kinds += [kind] * (len(contents) - len(kinds))
-            else:
-                position = stop
+            position = stop
         self._shape = shape
-        if last is not None:
-            self._add_publishes(number, kinds, contents, first)
+        if contents:
+            self._add_publishes(number, kinds, contents, variety)
+        elif position + 7 < end:
+            self._begin(data, position, number)
         return position
+
+    def _publish(
+        self, data: bytes, position: int, number: int, whole: bool = True
+    ) -> tuple[PublishKind, int, int] | None:
+        """Return the kind of a publish, where its content begins, and where it ends; None as ``_content``."""
+        if len(data) - position < FRAME_HEADER.size:
+            return None
+        frame_type, channel, size = FRAME_HEADER.unpack_from(data, position)
+        start = position + OVERHEAD + size
+        if frame_type != METHOD or channel != number or size > self.payload_max:
+            return None
+        if start > len(data) or data[start - 1] != FRAME_END:
+            return None
+        frame = data[position:start]
+        method = self._kinds.read(frame)
+        content = None if method is None else self._content(data, start, number, whole)
+        if method is None or content is None:
+            return None
+        stop, framing, shape = content
+        return self._kinds.find(frame, method, framing, shape), start, stop
 
     @staticmethod
     def _stretch(data: bytes, position: int, start: int, kind: PublishKind, contents: list[bytes]) -> int:
         """Read publishes of a kind that are as long as the one at ``position``; return where they end."""
-        skip, stop, shape = start - position, start + len(contents[-1]), kind.shape
-        length = stop - position
+        skip, shape = kind.skip, kind.shape
+        length = skip + len(contents[-1])
+        stop = position + length
         if shape is not None:
-            # One loop in C reads the octets that are fixed in all of them, another one cuts the contents.
-            whole, cut = shape.strides(skip)
-            like = whole.unpack_from(data, position)
-            rest = memoryview(data)[stop : stop + (len(data) - stop) // length * length]
-            count = 0
-            for found in whole.iter_unpack(rest):
-                if found != like:
-                    break
-                count += 1
-            contents += [content for (content,) in cut.iter_unpack(rest[: count * length])]
-            return stop + count * length
+            return stop + length * shape.read_alike(data, stop, (skip,), contents)
         # Without a shape only the body may be new: one ``startswith`` compares the heads of all three frames. An end
         # beyond the chunk is an empty slice, and no frame end.
         head, begins, add = data[position : start + kind.framing.body_start], data.startswith, contents.append
@@ -224,26 +248,21 @@ class RunReader:
             stop += length
         return stop
 
-    def _add_publishes(self, number: int, kinds: list[PublishKind], contents: list[bytes], first: int) -> None:
-        """Add what was read, of which the last kind begins at ``first``, as one event, or as two with a long run."""
-        kind, shape = kinds[-1], kinds[-1].shape
-        if first:
-            if any(other.method is not kind.method or other.framing is not kind.framing for other in set(kinds)):
-                if len(contents) - first < LONG_RUN:
-                    self._events.append(PublishMix(number, kinds, contents, sum(map(len, contents))))
-                    return
-                before = kinds[:first]
-                self._add_publishes(number, before, contents[:first], before.count(before[-1]) < first)
-                contents = contents[first:]
-            else:
-                shape = None
-        self._events.append(PublishRun(number, kind.method, kind.framing, contents, sum(map(len, contents)), shape))
+    def _add_publishes(self, number: int, kinds: list[PublishKind], contents: list[bytes], variety: int) -> None:
+        """Add what was read as one event."""
+        kind, size = kinds[0], sum(map(len, contents))
+        if variety == _MIXED:
+            self._events.append(PublishMix(number, kinds, contents, size))
+        else:
+            shape = kind.shape if variety == _ONE_KIND else None
+            self._events.append(PublishRun(number, kind.method, kind.framing, contents, size, shape))
 
-    def _begin(self, data: bytes, position: int, opening: Opening, number: int) -> None:
+    def _begin(self, data: bytes, position: int, number: int) -> None:
         """Remember the publish at ``position``, if it lacks nothing but octets of its body frame."""
-        found = self._content(data, position + opening.size, number, whole=False)
-        if found is not None and found[0] > len(data):
-            self.begun = BegunPublish(number, opening.method, found[1], opening.size, found[0] - position)
+        found = self._publish(data, position, number, whole=False)
+        if found is not None and found[2] > len(data):
+            kind, _, stop = found
+            self.begun = BegunPublish(number, kind.method, kind.framing, kind.skip, stop - position)
 
     def finish(self, begun: BegunPublish, octets: bytearray, rest: memoryview) -> bool:
         """Read a publish that has come in two parts; return whether it was in order. Its content is copied but once."""
@@ -263,30 +282,39 @@ class RunReader:
         method = self._method(front + bytes(8) + back, BasicDeliver)
         if method is None:
             return position
-        number, skip, begins = channel.number, len(opening), data.startswith
-        read_tag = _TAG.unpack_from
+        number, skip, begins, end = channel.number, len(opening), data.startswith, len(data)
+        read_tag, shape = _TAG.unpack_from, self._shape
         framing: Framing | None = None
         tags: list[int] = []
         contents: list[bytes] = []
         while begins(front, position) and begins(back, position + tag_at + 8):
-            found = self._content(data, position + skip, number)
-            if found is None:
-                break
-            stop, shape, _ = found
-            if shape is not framing:
+            start, before = position + skip, None if shape is None else shape.expected
+            if (
+                shape is not None
+                and start + shape.least <= end
+                and ((found := shape.read(data, start)) == before or shape.accept(found, self.body_max))
+            ):
+                stop, like = start + shape.length, shape.framing
+                if stop > end or data[stop - 1] != FRAME_END:
+                    break
+            else:
+                content = self._content(data, start, number)
+                if content is None:
+                    break
+                stop, like, shape = content
+            if like is not framing:
                 self._deliver_run(number, method, tags, framing, contents)
-                framing, tags, contents = shape, [], []
-            tail = data[position + tag_at + 8 : position + skip + shape.body_start]
-            length = stop - position
-            while True:
-                tags += read_tag(data, position + tag_at)
-                contents.append(data[position + skip : stop])
-                position = stop
-                stop = position + length
-                if not begins(front, position) or not begins(tail, position + tag_at + 8):
-                    break
-                if data[stop - 1 : stop] != b"\xce":
-                    break
+                framing, tags, contents = like, [], []
+            tags += read_tag(data, position + tag_at)
+            contents.append(data[start:stop])
+            length, position = stop - position, stop
+            if shape is not None and shape.expected is before and begins(front, stop):
+                # It was as long as the one before: many more may be.
+                count = shape.read_alike(data, stop, (tag_at, 8, skip - tag_at - 8), contents)
+                places = range(stop + tag_at, stop + tag_at + count * length, length)
+                tags += [read_tag(data, place)[0] for place in places]
+                position += count * length
+        self._shape = shape
         self._deliver_run(number, method, tags, framing, contents)
         return position
 

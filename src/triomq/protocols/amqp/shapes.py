@@ -23,11 +23,16 @@ and comparison 0.33; a regular expression with a possessive loop over all messag
 ``iter_unpack`` 0.15. Strided slices, which look at one octet of all messages at a time, would be 130 of them.
 """
 
+from __future__ import annotations
+
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triomq.protocols.amqp.content import Framing
 from triomq.protocols.layouts import Layout, layout_of
+
+if TYPE_CHECKING:
+    from triomq.protocols.amqp.kinds import PublishKind
 
 SHAPES = 64
 """Shapes that a connection remembers; a publisher has a few. Each takes as much as its properties, and half a KiB."""
@@ -59,6 +64,7 @@ class Shape:
         "delivery_mode",
         "expected",
         "framing",
+        "kinds",
         "least",
         "length",
         "names",
@@ -76,14 +82,16 @@ class Shape:
         self.read = form.unpack_from
         """Reads the fixed octets and both sizes of a content, whose header frame begins at an offset."""
         self.least = form.size
-        """How many octets that takes: all but the body and its frame's end."""
+        """How many octets that takes, which are all but the body and its frame's end."""
         self.expected: tuple[Any, ...] = self.read(data, start)
         """What was read of the last one."""
         self.length = self.least + self.expected[1] + 1
         """How many octets the last one had."""
         self._first, self._middle = self.expected[0], self.expected[2:-1]
+        self.kinds: dict[bytes, PublishKind] = {}
+        """Those that it came in, by the octets of their method frames; the reader looks into it itself."""
         self._strides = struct.Struct(""), struct.Struct("")
-        self._strides_of = -1, -1
+        self._strides_of: tuple[tuple[int, ...], int] = (), -1
 
     def accept(self, found: tuple[Any, ...], body_max: int) -> bool:
         """Return whether a content that ``read`` has found is like the last one but for the size of its body."""
@@ -94,18 +102,42 @@ class Shape:
         self.length = self.least + size + 1
         return True
 
-    def strides(self, skip: int) -> tuple[struct.Struct, struct.Struct]:
-        """Return what reads a whole publish that is as long as the last one: its fixed octets, and its content.
+    def strides(self, opening: tuple[int, ...]) -> tuple[struct.Struct, struct.Struct]:
+        """Return what reads neighbours that are as long as the last content: their fixed octets, and their contents.
 
         Args:
-            skip: Octets of its method frame.
+            opening: The octets of their method frames, how many are fixed, free and fixed again.
         """
         size = self.expected[1]
-        if self._strides_of != (skip, size):
-            form = _skipping(self._parts, skip + _FLAGS_AT, _FRAME_END_AND_OPENING)
-            self._strides = struct.Struct(f">{form}{size}x1s"), struct.Struct(f">{skip}x{self.length}s")
-            self._strides_of = skip, size
+        if self._strides_of != (opening, size):
+            *before, last = opening
+            parts = (*before, last + _FLAGS_AT + self._parts[0], *self._parts[1:])
+            form = f">{_skipping(parts, 0, _FRAME_END_AND_OPENING)}{size}x1s"
+            self._strides = struct.Struct(form), struct.Struct(f">{sum(opening)}x{self.length}s")
+            self._strides_of = opening, size
         return self._strides
+
+    def read_alike(self, data: bytes, position: int, opening: tuple[int, ...], contents: list[bytes]) -> int:
+        """Read what is like the content before ``position``, and as long; return how many there are.
+
+        Args:
+            data: Octets in which that content, with its method frame, is the last before ``position``.
+            position: Where the next method frame begins.
+            opening: As for ``strides``.
+            contents: Where to add them to.
+        """
+        # One loop in C reads the octets that are fixed in all of them, another one cuts the contents.
+        whole, cut = self.strides(opening)
+        length = whole.size
+        like = whole.unpack_from(data, position - length)
+        rest = memoryview(data)[position : position + (len(data) - position) // length * length]
+        count = 0
+        for found in whole.iter_unpack(rest):
+            if found != like:
+                break
+            count += 1
+        contents += [content for (content,) in cut.iter_unpack(rest[: count * length])]
+        return count
 
 
 def _skipping(parts: tuple[int, ...], before: int, behind: int) -> str:
@@ -125,6 +157,11 @@ class ShapeTable:
         # By channel, property flags and octets of the header frame.
         self._known: dict[tuple[int, int, int], Shape] = {}
         self._patience: dict[tuple[int, int, int], int] = {}
+
+    def forget_kinds(self) -> None:
+        """Forget the kinds of all shapes."""
+        for shape in self._known.values():
+            shape.kinds.clear()
 
     def find(self, key: tuple[int, int, int], data: bytes, start: int, body_max: int) -> Shape | None:
         """Return the shape of a whole content that begins at ``start``, if it is known."""

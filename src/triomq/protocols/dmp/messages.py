@@ -25,6 +25,7 @@ Rules:
 """
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from triomq.errors import RemoteProtocolError
@@ -47,6 +48,9 @@ LARGE = 16 * 1024
 # After so many messages of one length in a row it is worth a look whether more of them have the same frame; and so many
 # are looked at first, since a look in vain costs as much as five messages.
 _STREAK, _FIRST_LOOK = 4, 16
+
+_WORD = struct.Struct(">I")
+_UTF_8 = "utf-8", "surrogateescape"
 
 # Octets of a frame, at most: with a large header table it is cheaper to walk.
 _LARGEST_FRAME = 80
@@ -77,8 +81,10 @@ class MessageReader:
         "_envelope",
         "_envelopes",
         "_head",
+        "_kind",
         "_known",
         "_max_size",
+        "_names",
         "_needed",
         "_pending",
         "_remembered",
@@ -98,7 +104,9 @@ class MessageReader:
         self._envelopes: list[Envelope] | None = None  # of its messages but the last ones, if they differ
         self._head = b""  # of the last message: from the exchange's length to the options; found in order
         self._table = b""  # the header table that was found in order last
-        self._known: dict[tuple[int, int], dict[bytes, Envelope]] = {}  # by octets of properties, options; names, flags
+        self._names: dict[bytes, Envelope] = {}  # by names and flags, of messages of the present kind:
+        self._kind = 0  # octets of property fields, and of options behind them
+        self._known = {0: self._names}
         self._remembered = 0
 
     @property
@@ -139,7 +147,7 @@ class MessageReader:
         end, begins, from_bytes = len(data), data.startswith, int.from_bytes
         head, add = self._head, self._contents.append
         front, length = b"", end + 1  # none was seen in this chunk, and no message in it is as long as that
-        length_at, streak = 4 + len(head), 0
+        body_at, streak = 7 + len(head), 0
         while True:
             # The hot loop: same size and same head, so only the body is new.
             while begins(front, position) and (stop := position + length) <= end:
@@ -159,12 +167,14 @@ class MessageReader:
                 self._needed = 4 + size
                 break
             if not head or not begins(head, position + 4):
-                head = self._walk(data, position, stop)
-                length_at, add = 4 + len(head), self._contents.append
+                body = self._walk(data, position, stop)
+                head = self._head = data[position + 4 : body - 3]
+                body_at, add = body - position, self._contents.append
                 streak = streak + 1 if stop - position == length else 0
-            body = position + length_at + 3
-            if body > stop or from_bytes(data[body - 3 : body], "big") != stop - body:
-                raise _bad_body(data, body, stop)
+            else:
+                body = position + body_at
+                if body > stop or from_bytes(data[body - 3 : body], "big") != stop - body:
+                    raise _bad_body(from_bytes(data[body - 3 : body], "big"), stop - body)
             front, length = data[position:body], stop - position
             add(data[position:stop])
             position = stop
@@ -183,30 +193,35 @@ class MessageReader:
 
     # One message
 
-    def _walk(self, data: bytes, position: int, stop: int) -> bytes:
-        """Find the end of a message's head, check it, and go on with its envelope; return the head."""
+    def _walk(self, data: bytes, position: int, stop: int) -> int:
+        """Check all that stands before a message's body, and go on with its envelope; return where the body begins."""
         start = position + 4
         try:
-            properties = start + 1 + data[start]
-            properties += 1 + data[properties]
-            flags = data[properties] << 8 | data[properties + 1]
-            fields = self._fields_end(flags, data, properties + 2) if flags else properties + 2
-            options = data[fields]
-        except IndexError:
+            behind = start + 1 + data[start]
+            behind += 3 + data[behind]  # the names and the property flags
+            flags = data[behind - 2] << 8 | data[behind - 1]
+            fields = self._fields_end(flags, data, behind) if flags else behind
+            word = _WORD.unpack_from(data, fields)[0]  # options and length of the body
+        except (IndexError, struct.error):
             fields = stop
         except RemoteProtocolError as error:
             raise PeerError(502, str(error)) from None
-        if fields + 4 > stop:
+        body = fields + 4
+        if body > stop:
             raise PeerError(502, "a message ends in the middle of its head")
-        names, size = data[start : properties + 2], fields - properties
-        known = self._known.get((size, options))
-        if known is None:
-            known = self._known[size, options] = {}
-        envelope = known.get(names) or self._remember(known, names, size, options)
+        if word & 0xFFFFFF != stop - body:
+            raise _bad_body(word & 0xFFFFFF, stop - body)
+        kind = fields - behind << 8 | word >> 24
+        if kind != self._kind:
+            self._kind, self._names = kind, self._known.setdefault(kind, {})
+        names = data[start:behind]
+        envelope = self._names.get(names)
+        if envelope is None:
+            self._remember((names,))
+            envelope = self._names[names]
         if envelope is not self._envelope:
             self._go_on_with(envelope)
-        self._head = data[start : fields + 1]
-        return self._head
+        return body
 
     def _fields_end(self, flags: int, data: bytes, position: int) -> int:
         """Find where the property fields end that ``flags`` announces, a header table being checked."""
@@ -221,23 +236,25 @@ class MessageReader:
                 position += len(table)
         return position
 
-    def _remember(self, known: dict[bytes, Envelope], names: bytes, size: int, options: int) -> Envelope:
-        """Make the envelope of messages with these names and flags, so many octets of properties, and options."""
+    def _remember(self, names: Sequence[bytes]) -> None:
+        """Make the envelopes of messages of the present kind with these names and flags, which are equally long."""
         if self._remembered >= REMEMBERED:
-            self._known.clear()
+            self._names.clear()
+            self._known = {self._kind: self._names}
             self._remembered = 0
-        self._remembered += 1
-        key_at = 1 + names[0]
-        properties = 2 + len(names)
-        envelope = known[names] = Envelope(
-            names[1:key_at].decode("utf-8", "surrogateescape"),
-            names[key_at + 1 : -2].decode("utf-8", "surrogateescape"),
-            properties,
-            properties + size,
-            names[-2] << 8 | names[-1],
-            options,
-        )
-        return envelope
+        self._remembered += len(names)
+        first, known, size, options = names[0], self._names, self._kind >> 8, self._kind & 0xFF
+        start, key_at = 2 + len(first), 1 + first[0]
+        front, exchange, flags = first[:key_at], first[1:key_at].decode(*_UTF_8), first[-2] << 8 | first[-1]
+        for one in names:
+            known[one] = Envelope(
+                exchange if one.startswith(front) else one[1:key_at].decode(*_UTF_8),
+                one[key_at + 1 : -2].decode(*_UTF_8),
+                start,
+                start + 2 + size,
+                flags,
+                options,
+            )
 
     # Several messages
 
@@ -277,29 +294,32 @@ class MessageReader:
         octets = memoryview(data)[position:stop]
         contents = [content for (content,) in struct.iter_unpack(f"{length}s", octets)]
         found = [names for (names,) in struct.iter_unpack(f"4x{width}s{length - 4 - width}x", octets)]
-        size, options = envelope.properties_stop - envelope.properties_start, envelope.options
-        known = self._known.setdefault((size, options), {})
-        self._go_on_with(known.get(found[0]) or self._remember(known, found[0], size, options))
-        if found.count(found[0]) < len(found):
-            envelopes = [known.get(names) or self._remember(known, names, size, options) for names in found]
-            self._envelopes = [*self._envelopes_so_far(), *envelopes]
-            self._envelope = envelopes[-1]
+        if found.count(found[0]) == len(found):
+            found = found[:1]
+        known = self._names  # of the same kind
+        if new := [names for names in found if names not in known]:
+            self._remember(new)
+        self._go_on_with(known[found[0]])
+        if len(found) > 1:
+            envelopes = self._envelopes_so_far()
+            envelopes += [known[names] for names in found]
+            self._envelope, self._envelopes = envelopes[-1], envelopes
         self._contents += contents
 
     # Runs
 
     def _go_on_with(self, envelope: Envelope) -> None:
         """Go on with another envelope, in the same run or in the next one."""
-        last, count = self._envelope, len(self._contents)
+        last, count, envelopes = self._envelope, len(self._contents), self._envelopes
         if count and last is not None and envelope is not last:
-            if (
-                envelope.flags != last.flags
-                or envelope.options != last.options
-                or (self._envelopes is None and count >= _LONG)
-            ):
+            if envelope.flags != last.flags or envelope.options != last.options:
                 self._end_run()
+            elif envelopes is not None:
+                envelopes += [last] * (count - len(envelopes))
+            elif count < _LONG:
+                self._envelopes = [last] * count
             else:
-                self._envelopes = self._envelopes_so_far()
+                self._end_run()
         self._envelope = envelope
 
     def _envelopes_so_far(self) -> list[Envelope]:
@@ -322,9 +342,8 @@ class MessageReader:
             self._contents = []
 
 
-def _bad_body(data: bytes, body: int, stop: int) -> PeerError:
-    """Return the error of a body that would begin there."""
-    if body > stop:
+def _bad_body(length: int, room: int) -> PeerError:
+    """Return the error of a message whose body does not fill it."""
+    if room < 0:
         return PeerError(502, "a message ends in the middle of its head")
-    length = int.from_bytes(data[body - 3 : body], "big")
-    return PeerError(502, f"a body of {length} octets in a message that has {stop - body} for it")
+    return PeerError(502, f"a body of {length} octets in a message that has {room} for it")

@@ -1,6 +1,7 @@
 """ZeroMQ sockets under Trio, without a thread of ours; loads pyzmq, so that only users of it import this."""
 
 from triomq.transports.zmq.authenticator import Authenticator, Question, ZAPMechanism
+from triomq.transports.zmq.broadcast import Broadcast
 from triomq.transports.zmq.curve import (
     CurveKeys,
     key_text,
@@ -16,6 +17,7 @@ __all__ = [
     "BATCH",
     "HIGH_WATER",
     "Authenticator",
+    "Broadcast",
     "CurveKeys",
     "Dealer",
     "Frames",

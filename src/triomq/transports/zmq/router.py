@@ -49,6 +49,7 @@ _RETRY: Final = 0.02
 """Seconds until outboxes are tried again, should no wake-up tell that there is room."""
 
 _NOW: Final = int(zmq.DONTWAIT)
+_MORE_NOW: Final = int(zmq.DONTWAIT | zmq.SNDMORE)
 
 
 class Sent(Enum):
@@ -143,6 +144,23 @@ class Router(ZMQSocket):
         outbox.bytes += size
         return Sent.TAKEN
 
+    def send_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> Sent:
+        """Send messages to a peer, as ``send_to`` does each, with fewer calls; return what became of the last one.
+
+        Raises:
+            trio.ClosedResourceError: The socket is closed.
+        """
+        sent = Sent.TAKEN
+        count = 0
+        if identity not in self._outboxes:
+            count, sent = self._put_all(identity, messages)
+            self._called()
+            if sent is Sent.GONE:
+                return sent
+        for frames in messages[count:]:
+            sent = self.send_to(identity, frames)
+        return sent
+
     def unsent(self, identity: bytes) -> int:
         """Return how many bytes wait for a peer, beside the few messages that libzmq has."""
         outbox = self._outboxes.get(identity)
@@ -207,6 +225,25 @@ class Router(ZMQSocket):
                 return Sent.GONE
             raise self._closed_or(error) from None
         return Sent.TAKEN
+
+    def _put_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> tuple[int, Sent]:
+        """Hand messages to libzmq while there is room; return how many it has, and what became of the next."""
+        send: Callable[..., object] = _Backend.send
+        socket, count = self.socket, 0
+        try:
+            for frames in messages:
+                send(socket, identity, _MORE_NOW)
+                last = len(frames) - 1
+                for number, frame in enumerate(frames):
+                    send(socket, frame, _NOW if number == last else _MORE_NOW)
+                count += 1
+        except zmq.Again:
+            return count, Sent.FULL
+        except zmq.ZMQError as error:
+            if error.errno == zmq.EHOSTUNREACH:
+                return count, Sent.GONE
+            raise self._closed_or(error) from None
+        return count, Sent.TAKEN
 
     def _send_waiting(self) -> None:
         """Try each outbox again, as far as libzmq has room for its peer."""

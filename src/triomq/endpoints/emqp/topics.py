@@ -1,0 +1,186 @@
+"""What is published to topics, for plain ZeroMQ SUB sockets: two frames, topic and message, and no eMQP around them.
+
+    PUBLISH, or any client that publishes into emqp.topic ──> sink ──> a queue of the broker's own ──> XPUB ──> SUBs
+
+A SUB subscribes to beginnings of topics, as ZeroMQ has it, and needs the right to read the sink. One that is slow
+misses messages without being told; a client with extensions that subscribes by SUBSCRIBE has a queue of its own.
+"""
+
+import logging
+from typing import Final
+
+import trio
+
+from triomq.core import (
+    EVERYTHING,
+    Batch,
+    Bind,
+    DeclareQueue,
+    Outcome,
+    Overflow,
+    QueueOptions,
+    Session,
+    Subscription,
+    Target,
+    Window,
+    make_binding,
+    settle,
+)
+from triomq.endpoints.base.client import Client
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.endpoint import Endpoint
+from triomq.endpoints.base.listener import Listener
+from triomq.endpoints.base.router_listener import Admission
+from triomq.endpoints.emqp.content import TOPICS
+from triomq.errors import ConfigError
+from triomq.protocols.emqp import is_text
+from triomq.transports import Address
+from triomq.transports.zmq import Authenticator, Broadcast, Question, ZAPMechanism, close_context, make_context
+
+_WAITING: Final = 10_000
+"""Messages that wait to be sent: the task that sends them waits for nobody, so that they are those of a few turns."""
+
+_PAUSE: Final = 1.0
+"""Seconds until the queue is opened anew, if it was lost."""
+
+_OPTIONS: Final = QueueOptions(
+    durable=False, exclusive=True, auto_delete=True, max_length=_WAITING, overflow=Overflow.DROP_HEAD
+)
+
+
+class TopicFeed(Client):
+    """Takes what is published and sends it on; a child of the endpoint, with nobody behind it.
+
+    Args:
+        context: What the broker lends.
+        domain: Where the topics are.
+        broadcast: The socket.
+    """
+
+    kind = "topics"
+    noun = "feed of topics"
+
+    def __init__(self, context: BrokerContext, domain: str, broadcast: Broadcast) -> None:
+        super().__init__(context)
+        self._domain = domain
+        self._broadcast = broadcast
+        self._session: Session | None = None
+        self._subscription: Subscription | None = None
+        self.gone = trio.Event()
+        """Set when it has ended, in order or not."""
+
+    def started(self) -> None:
+        """Open a queue, and have all that is published come into it."""
+        domain = self.context.domains[self._domain]
+        self._session = session = Session(domain.ref, domain.directory)
+        session.attach()
+        name = f"emqp.topics-{session.number}"
+        self.ask_unguarded(domain.ref, DeclareQueue(name, _OPTIONS, session))
+        self.ask_unguarded(domain.ref, Bind(make_binding(TOPICS, Target.QUEUE, name, "#"), session))
+        queue = domain.directory.queue(name, session)
+        self._subscription = Subscription(session, EVERYTHING, queue, self.ref, window=Window(), settles=False)
+        self.begin(self._subscription)
+
+    def delivered(self, subscription: Subscription, batch: Batch) -> None:
+        """Send messages; what is not UTF-8 would end released subscribers."""
+        for position in batch.unsettled():
+            body = batch.message(position).body
+            if is_text(body):
+                self._broadcast.publish(batch.head_at(position).routing_key.encode("utf-8", "replace"), body)
+        settle(batch, Outcome.ACCEPT)
+
+    def cancelled(self, subscription: Subscription, reason: str) -> None:
+        """End, and be followed by another one."""
+        self.note(logging.WARNING, "topics lost", reason=reason)
+        self.leave()
+
+    def released(self) -> None:
+        """Close the queue."""
+        subscription, self._subscription = self._subscription, None
+        session, self._session = self._session, None
+        if subscription is not None and subscription.open:
+            subscription.close()
+        if session is not None:
+            session.detach()
+        self.gone.set()
+
+
+class TopicListener(Listener):
+    """Binds the XPUB, and has a ``TopicFeed`` served as long as it is open.
+
+    Args:
+        context: What the broker lends.
+        host: An address.
+        port: A port, or 0 for one that is free.
+        domain: Where the topics are.
+        admission: How peers say who they are.
+    """
+
+    def __init__(self, context: BrokerContext, host: str, port: int, domain: str, admission: Admission) -> None:
+        self._context = context
+        self._host = host
+        self.port = port
+        """The one that it is bound to, once it has started."""
+        self._domain = domain
+        self._admission = admission
+        self._stopping = False
+        self._opened = False
+
+    @property
+    def addresses(self) -> list[Address]:
+        """None that a client of eMQP could connect to."""
+        return []
+
+    async def start(self, endpoint: Endpoint) -> None:
+        """Bind, and send from now on."""
+        asks = self._admission.mechanism is not ZAPMechanism.NULL
+        self._sockets = make_context()
+        self._authenticator = Authenticator(self._sockets, self._decide) if asks else None
+        self._broadcast = Broadcast(self._sockets, self._may_subscribe, domain="triomq" if asks else "")
+        self._opened = True
+        self._admission.prepare(self._broadcast)
+        try:
+            address = self._broadcast.bind(f"tcp://{self._host}:{self.port}")
+        except ConfigError:
+            self.close()
+            await close_context(self._sockets)
+            raise
+        self.port = int(address.rpartition(":")[2])
+        endpoint.start_task(self._run)
+        endpoint.start_task(self._feed, endpoint)
+
+    async def _run(self) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                if self._authenticator is not None:
+                    nursery.start_soon(self._authenticator.run)
+                nursery.start_soon(self._broadcast.run)
+        finally:
+            self.close()
+            await close_context(self._sockets)
+
+    async def _feed(self, endpoint: Endpoint) -> None:
+        """Have a feed served; one that is lost is followed by another one."""
+        while not self._stopping:
+            feed = TopicFeed(self._context, self._domain, self._broadcast)
+            endpoint.serve(feed)
+            await feed.gone.wait()
+            await trio.sleep(_PAUSE)
+
+    async def _decide(self, question: Question) -> str | None:
+        return None if self._stopping else await self._admission.decide(self._context, question)
+
+    def _may_subscribe(self, user: str, topic: bytes) -> bool:
+        return self._context.users.access(user or self._admission.user, self._domain).may_read(TOPICS)
+
+    def stop_accepting(self) -> None:
+        """Let no peer in."""
+        self._stopping = True
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._stopping = True
+        if self._opened:
+            self._broadcast.close()
+            if self._authenticator is not None:
+                self._authenticator.close()

@@ -1,0 +1,199 @@
+"""One peer of the endpoint: what it may, what is refused, and how it ends."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+import zmq
+
+from endpoints.emqp.conftest import CALL, USERS, Served
+from endpoints.emqp.raw import RawPeer
+from triomq.app import User, open_broker
+from triomq.endpoints import EMQP
+from triomq.endpoints.emqp import peer as peer_module
+
+BINARY = b"\xff\xfe"
+
+
+async def ask(peer: RawPeer, question: bytes = b"STATUS") -> dict[str, dict[str, object]]:
+    answer = await peer.answer_to(await peer.send(question))
+    assert answer.command == b"REPLY"
+    found: dict[str, dict[str, object]] = json.loads(answer.rest[0])
+    return found
+
+
+# What is refused
+
+
+async def test_nonsense_is_counted_and_harms_nobody(served: Served) -> None:
+    client, other = served.connect(), await served.client()
+    for frames in ([b"x"], [b""] * 40, [b"", b"eMQP/1.0", b"REQUEST", b"i", b"q", b"", BINARY], [BINARY] * 7):
+        await client.say(*frames)
+    await served.count("malformed", 4)
+    assert (await other.answer_to(await other.request(CALL))).command == b"ACK"
+    assert (await ask(client))["waiting_messages_by_queue"] == {"default": 1}
+
+
+async def test_peer_with_extensions_hears_why_a_message_is_refused(served: Served) -> None:
+    client = await served.client()
+    msgid = await client.send(b"REQUEST", b"q")
+    answer = await client.answer_to(msgid)
+    assert (answer.command, answer.rest[1]) == (b"ERROR", b"malformed")
+
+
+async def test_released_client_is_not_answered_and_the_broker_counts_what_it_refuses(served: Served) -> None:
+    await served.broker.declare_queue("small", max_length=1, overflow="reject-publish", durable=False)
+    client = served.connect()
+    for _ in range(3):
+        await client.request(CALL, "small")
+    await served.count("refused", 2)
+    assert client.of(b"ERROR") == []
+
+
+async def test_jobs_wait_while_memory_is_short_and_answers_do_not(served: Served) -> None:
+    worker, client = await served.worker(ready=1), await served.client()
+    await client.request(CALL, headers=b"reply-requested")
+    (request,) = await worker.hear(b"REQUEST")
+    await served.broker.declare_queue("full", durable=False)
+    await served.broker.publish("", "full", bytes(20_000))
+    served.broker.set_memory_high_watermark(10_000)
+    late = await client.request(CALL)
+    await worker.reply(request)
+    await client.hear(b"REPLY")
+    assert not [heard for heard in client.of(b"ACK") if heard.rest[0] == late]
+    served.broker.set_memory_high_watermark(0)
+    assert (await client.answer_to(late)).command == b"ACK"
+
+
+async def test_many_jobs_that_wait_are_refused_in_the_end_and_the_others_keep_their_order(served: Served) -> None:
+    client = await served.client()
+    await served.broker.declare_queue("q", durable=False)
+    await served.broker.declare_queue("full", durable=False)
+    await served.broker.publish("", "full", bytes(20_000))
+    served.broker.set_memory_high_watermark(10_000)
+    ids = [await client.request(b"%d" % number) for number in range(150)]
+    refused = await client.hear(b"ERROR", 50)
+    assert [heard.rest[0] for heard in refused] == ids[100:]
+    assert {heard.rest[1] for heard in refused} == {b"full"}
+    served.broker.set_memory_high_watermark(0)
+    await client.answer_to(ids[99])
+    bodies = [message.body for message in await served.broker.queue("q").browse(limit=1000)]
+    assert bodies == [b"%d" % number for number in range(100)]
+
+
+async def test_peer_that_may_not_look_into_the_broker_is_refused(served: Served) -> None:
+    served.broker.set_users({**USERS, "guest": User(password="guest", permissions=USERS["guest"].permissions)})
+    client = await served.client()
+    answer = await client.answer_to(await client.send(b"STATUS"))
+    assert (answer.command, answer.rest[1]) == (b"ERROR", b"forbidden")
+
+
+async def test_nobody_stops_the_broker(served: Served) -> None:
+    client = await served.client()
+    answer = await client.answer_to(await client.send(b"DISCONNECT"))
+    assert (answer.command, answer.rest[1]) == (b"ERROR", b"forbidden")
+
+
+# What is seen of it
+
+
+async def test_administrators_see_workers_and_what_waits_for_them(served: Served) -> None:
+    worker, client = await served.worker("email", weight=40, ready=2), await served.client()
+    await client.request(CALL, "email")
+    await worker.hear(b"REQUEST")
+    (found,) = (await ask(client, b"ROUTER_SHOW_WORKERS"))["connected_workers"].values()
+    assert isinstance(found, dict)
+    assert (found["queues"], found["available_slots"]) == ([[40, "email"]], 1)
+    status = await ask(client)
+    assert status["inflight_messages_by_queue"] == {"email": 1}
+    assert await ask(client, b"ROUTER_SHOW_SCHEDULERS") == {"connected_schedulers": {}}
+
+
+# Topics
+
+
+async def test_publication_comes_to_subscribers_and_to_queues_of_other_wires(served: Served) -> None:
+    queue = await served.broker.declare_queue("mine", durable=False)
+    await served.broker.sink("emqp.topic").bind(queue, "news.#")
+    subscriber, publisher = await served.client(), served.connect()
+    await subscriber.answer_to(await subscriber.send(b"SUBSCRIBE", b"news.*"))
+    await publisher.send(b"PUBLISH", b"news.today", b'"sun"')
+    await publisher.send(b"PUBLISH", b"news.today", b"", b'"rain"')
+    got = await subscriber.hear(b"PUBLISH", 2)
+    assert [heard.rest for heard in got] == [[b"news.today", b"", b'"sun"'], [b"news.today", b"", b'"rain"']]
+    assert [message.body for message in await queue.browse(limit=9)] == [b'"sun"', b'"rain"']
+    await subscriber.answer_to(await subscriber.send(b"UNSUBSCRIBE", b"news.*"))
+    await publisher.send(b"PUBLISH", b"news.today", b'"snow"')
+    await served.wait_ready("mine", 3)
+    assert len(subscriber.of(b"PUBLISH")) == 2
+
+
+# How it ends
+
+
+async def test_broker_that_goes_says_goodbye_and_waits_for_answers(served: Served) -> None:
+    worker, client = await served.worker(ready=1), await served.client()
+    await client.request(CALL, headers=b"guarantee")
+    (request,) = await worker.hear(b"REQUEST")
+    served.broker.drain_seconds = 5.0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(served.broker.drain)
+        await worker.hear(b"KBYE")  # as released programs call it
+        await worker.reply(request)
+    assert (await served.broker.queue("q").statistics()).unsettled == 0
+
+
+async def test_peer_that_never_said_what_it_is_is_forgotten_after_a_while(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_module, "_SILENT_GUEST", 0.05)
+    client = served.connect()
+    await client.request(CALL)
+    await served.wait_ready("default", 1)
+    with trio.fail_after(5):
+        while served.endpoint.peers:  # noqa: ASYNC110  # a thread of libzmq works
+            await trio.sleep(0.005)
+
+
+@pytest.fixture
+async def guarded(nursery: trio.Nursery) -> AsyncIterator[Served]:
+    """An endpoint that asks for passwords."""
+    config = EMQP(port=0, security="plain", heartbeat=0.1, silence=20.0)
+    async with open_broker(config, users=USERS, drain=0.2) as broker:
+        yield Served(broker, nursery, config)
+
+
+def logged_in(guarded: Served, user: str, identity: bytes = b"") -> RawPeer:
+    def prepare(socket: zmq.Socket[bytes]) -> None:
+        socket.plain_username = socket.plain_password = user.encode()
+
+    return guarded.connect(identity, prepare)
+
+
+async def test_answer_is_for_the_user_that_has_asked_whoever_has_its_identity_now(guarded: Served) -> None:
+    worker = logged_in(guarded, "guest")
+    await worker.work("q", ready=1)
+    asking = logged_in(guarded, "guest", b"same")
+    await asking.join()
+    await asking.request(CALL, headers=b"reply-requested")
+    (request,) = await worker.hear(b"REQUEST")
+    await asking.close()
+    other = logged_in(guarded, "other", b"same")
+    with trio.fail_after(5):
+        while not other.heard:
+            await other.send(b"INFORM", b"", b"client", b'{"v": 1, "capabilities": ["jobs"]}')
+            await trio.sleep(0.05)
+    await worker.reply(request)
+    await guarded.count("unanswered")
+    assert other.of(b"REPLY") == []
+
+
+async def test_worker_that_may_not_read_a_queue_is_refused(guarded: Served) -> None:
+    await guarded.broker.declare_queue("q", durable=False)
+    nobody = {**USERS, "reader": User(password="reader", permissions={})}
+    guarded.broker.set_users(nobody)
+    worker = logged_in(guarded, "reader")
+    msgid = await worker.send(b"INFORM", b'["q"]', b"worker", b'{"v": 1, "capabilities": ["jobs"]}')
+    answer = await worker.answer_to(msgid)
+    assert (answer.command, answer.rest[1]) == (b"ERROR", b"forbidden")
