@@ -80,13 +80,16 @@ class Receipt:
         if not self.unsafe:
             self.number = 0
             if not self.missing:
-                self._done()
+                self._complete()
 
     def placed(self, count: int) -> None:
         """Report that a queue has so many of the messages."""
         self.missing -= count
         if not self.missing:
-            self._done()
+            self._complete()
+
+    def _complete(self) -> None:
+        self._done()
 
     def refused(self, positions: Sequence[int]) -> None:
         """Report that a queue will not have the messages at some positions of the run."""
@@ -105,13 +108,12 @@ class SingleReceipt(Receipt):
         persistence: The broker's, if it has a store.
     """
 
-    __slots__ = ("_persistence", "_told", "_when_safe")
+    __slots__ = ("_called", "_persistence")
 
     def __init__(self, done: Callable[[], None], persistence: Persistence | None) -> None:
-        super().__init__(1, 1, 0, self._look)
+        super().__init__(1, 1, 0, done)
         self._persistence = persistence
-        self._when_safe = done
-        self._told = False
+        self._called = False
 
     @property
     def is_safe(self) -> bool:
@@ -121,14 +123,14 @@ class SingleReceipt(Receipt):
         on_disk = 0 if self._persistence is None else self._persistence.journal.committed
         return self.refusals is not None or self.number <= on_disk
 
-    def _look(self) -> None:
-        if self._told:
+    def _complete(self) -> None:
+        if self._called:
             return
         if self.is_safe:
-            self._told = True
-            self._when_safe()
+            self._called = True
+            self._done()
         elif self._persistence is not None:
-            self._persistence.journal.when_committed(self.number, self._look)
+            self._persistence.journal.when_committed(self.number, self._complete)
 
     def expect(self, count: int, copies: int) -> Receipt:
         """Follow the fate of the message from now on."""
