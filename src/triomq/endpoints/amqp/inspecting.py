@@ -2,7 +2,7 @@
 
 That is claims about the user and the time to live, the name to reply to, further keys in CC and BCC, the delivery mode.
 Most messages go on as they came, and most of these are known by their flags, or by the layout of their properties,
-which has the names of header fields and the delivery mode. What is left is looked for in octets first, and decoded last.
+which has the names of header fields and the delivery mode. The rest is looked for in octets first, and decoded last.
 """
 
 from collections.abc import Iterator, Sequence
