@@ -110,15 +110,15 @@ def test_names_and_mode_are_known_from_the_third_publish_on() -> None:
         for number in range(3)
     ]
     server = running()
-    shapes = []
+    layouts = []
     for one in properties:
         server.receive_data(content(1, METHODS[0], b"x", one))
         (run,) = server.events()
         assert isinstance(run, PublishRun)
-        shapes.append(run.shape)
-    assert shapes[0] is None
-    assert shapes[1] is shapes[2] is not None
-    assert (shapes[2].names, shapes[2].delivery_mode) == ({b"CC", b"n"}, 2)
+        layouts.append(run.layout)
+    assert layouts[0] is None
+    assert layouts[1] is layouts[2] is not None
+    assert (layouts[2].names, layouts[2].delivery_mode) == ({b"CC", b"n"}, 2)
 
 
 def test_other_fixed_octets_of_the_same_size_are_learned_after_a_while() -> None:
@@ -128,8 +128,8 @@ def test_other_fixed_octets_of_the_same_size_are_learned_after_a_while() -> None
         server.receive_data(content(1, METHODS[0], b"x", properties))
     run = server.events()[-1]
     assert isinstance(run, PublishRun)
-    assert run.shape is not None
-    assert run.shape.names == {b"b"}
+    assert run.layout is not None
+    assert run.layout.names == {b"b"}
 
 
 def test_shapes_are_remembered_within_a_bound() -> None:

@@ -1,8 +1,8 @@
 """What in a channel's messages concerns the broker itself.
 
 That is claims about the user and the time to live, the name to reply to, further keys in CC and BCC, the delivery mode.
-Most messages go on as they came, and most of these are known by their flags, or by the shape of their properties, which
-names all header fields and has the delivery mode. What is left is looked for in octets first, and decoded last.
+Most messages go on as they came, and most of these are known by their flags, or by the layout of their properties,
+which has the names of header fields and the delivery mode. The rest is looked for in octets first, and decoded last.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,8 @@ from triomq.endpoints.content import (
     suspects,
     with_reply_name,
 )
-from triomq.protocols.amqp import Framing, FramingTable, PublishRun, Shape
+from triomq.protocols import Layout
+from triomq.protocols.amqp import Framing, FramingTable, PublishRun
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp.channel import ServerChannel
@@ -62,20 +63,20 @@ class Inspector:
         self.looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._has_store else 0)
         """Flags of properties because of which more than the flags has to be looked at."""
 
-    def mode_in(self, framing: Framing, shape: Shape | None) -> bool | None:
-        """Return whether messages are persistent, if they go on as they came; None if shape and flags do not tell."""
+    def mode_in(self, framing: Framing, layout: Layout | None) -> bool | None:
+        """Return whether messages are persistent, if they go on as they came; None if flags and layout do not tell."""
         flags = framing.flags & self.looked_into
         if not flags:
             return False
-        if shape is None or flags & ~(HAS_HEADERS | HAS_DELIVERY_MODE) or any(CC in name for name in shape.names):
+        if layout is None or flags & ~(HAS_HEADERS | HAS_DELIVERY_MODE) or any(CC in name for name in layout.names):
             return None
-        return self._has_store and shape.delivery_mode == _PERSISTENT
+        return self._has_store and layout.delivery_mode == _PERSISTENT
 
     def mode_of(self, run: PublishRun) -> bool | None:
         """Return whether a run is persistent, if it goes on as it came and as one; None if that is not clear yet."""
         framing = run.framing
-        if run.shape is not None or framing.flags & self.looked_into != HAS_DELIVERY_MODE:
-            return self.mode_in(framing, run.shape)
+        if run.layout is not None or framing.flags & self.looked_into != HAS_DELIVERY_MODE:
+            return self.mode_in(framing, run.layout)
         modes = by_mode(framing, run.contents)
         return modes[0][0] if len(modes) == 1 else None
 

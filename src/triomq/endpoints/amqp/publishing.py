@@ -200,7 +200,7 @@ class ChannelPublisher:
         for kind in dict.fromkeys(kinds):
             known = self._kinds.get(kind)
             if known is None:
-                persistent = self._inspector.mode_in(kind.framing, kind.shape)
+                persistent = self._inspector.mode_in(kind.framing, kind.layout)
                 if persistent is None:
                     return None
                 known = self._find(kind.method, kind.framing, persistent=persistent)

@@ -129,7 +129,6 @@ from triomq.protocols.amqp.restms import (
     RestMSPipeDelete,
 )
 from triomq.protocols.amqp.settings import Login, Settings, plain
-from triomq.protocols.amqp.shapes import Shape
 
 __all__ = [
     "AMQP_METHODS",
@@ -253,7 +252,6 @@ __all__ = [
     "Row",
     "ServerStarted",
     "Settings",
-    "Shape",
     "TxCommit",
     "TxCommitOk",
     "TxRollback",

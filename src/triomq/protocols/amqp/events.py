@@ -11,8 +11,8 @@ import msgspec
 from triomq.protocols.amqp.content import Framing
 from triomq.protocols.amqp.kinds import PublishKind
 from triomq.protocols.amqp.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn, Method
-from triomq.protocols.amqp.shapes import Shape
 from triomq.protocols.fields import FieldValue
+from triomq.protocols.layouts import Layout
 
 # The handshake, as a server sees it
 
@@ -123,7 +123,8 @@ class PublishRun(msgspec.Struct, frozen=True):
     """Consecutive publishes of one channel with the same method frame and the same shape of content.
 
     The same method is the same object, and so is the same framing, for as long as the connection remembers them.
-    ``size`` is the octets of all contents together; ``shape`` says what else is known of all of them, None nothing.
+    ``size`` is the octets of all contents together; ``layout`` is that of their properties, None if that is
+    not known.
     """
 
     channel: int
@@ -131,7 +132,7 @@ class PublishRun(msgspec.Struct, frozen=True):
     framing: Framing
     contents: list[bytes]
     size: int
-    shape: Shape | None = None
+    layout: Layout | None = None
 
 
 class PublishMix(msgspec.Struct, frozen=True):
@@ -159,8 +160,8 @@ class PublishMix(msgspec.Struct, frozen=True):
             kinds = list(group)
             kind, stop = kinds[0], start + len(kinds)
             contents = self.contents[start:stop]
-            shape = kind.shape if all(other is kind for other in kinds) else None
-            runs.append(PublishRun(self.channel, kind.method, kind.framing, contents, sum(map(len, contents)), shape))
+            layout = kind.layout if all(other is kind for other in kinds) else None
+            runs.append(PublishRun(self.channel, kind.method, kind.framing, contents, sum(map(len, contents)), layout))
             start = stop
         return runs
 

@@ -9,6 +9,7 @@ from triomq.protocols.amqp.codec import MethodTable
 from triomq.protocols.amqp.content import Framing
 from triomq.protocols.amqp.methods import BasicPublish, Method
 from triomq.protocols.amqp.shapes import Shape, ShapeTable
+from triomq.protocols.layouts import Layout
 
 # How many method frames are remembered: publishers use a few, and each takes at most half a KiB.
 METHODS_REMEMBERED = 1024
@@ -50,16 +51,16 @@ class PublishKind:
     Args:
         method: Their method.
         framing: The framing of their contents.
-        shape: What else is known of them all; None if nothing is.
+        layout: That of their properties; None if it is not known to be the same.
         skip: How many octets their method frames take.
     """
 
-    __slots__ = ("flags", "framing", "method", "shape", "skip")
+    __slots__ = ("flags", "framing", "layout", "method", "skip")
 
-    def __init__(self, method: BasicPublish, framing: Framing, shape: Shape | None, skip: int) -> None:
+    def __init__(self, method: BasicPublish, framing: Framing, layout: Layout | None, skip: int) -> None:
         self.method = method
         self.framing = framing
-        self.shape = shape
+        self.layout = layout
         self.skip = skip
         self.flags = method.mandatory + 2 * method.immediate
 
@@ -87,11 +88,10 @@ class KindTable:
                 self._shapeless.clear()
                 self._shapes.forget_kinds()
                 self._count = 1
-            kind = PublishKind(method, framing, shape, len(frame))
             if shape is None:
-                self._shapeless[frame, id(framing)] = kind
+                kind = self._shapeless[frame, id(framing)] = PublishKind(method, framing, None, len(frame))
             else:
-                shape.kinds[frame] = kind
+                kind = shape.kinds[frame] = PublishKind(method, framing, shape.layout, len(frame))
         return kind
 
     def read(self, frame: bytes) -> BasicPublish | None:

@@ -179,8 +179,7 @@ class RunReader:
                 publish = self._publish(data, position, number, shape)
                 if publish is None:
                     break
-                kind, start, stop = publish
-                shape = kind.shape
+                kind, shape, start, stop = publish
                 known = _NONE if shape is None else shape.kinds
             if kind is not last:
                 if last is not None and variety < _MIXED:
@@ -197,7 +196,7 @@ class RunReader:
             elif data.startswith(data[position : start + _FLAGS_STOP], stop):
                 # Two in a row, and the next one has this method and length: many more may.
                 some = [data[start:stop]]
-                position = self._stretch(data, position, start, kind, some)
+                position = self._stretch(data, position, start, kind, shape, some)
                 if variety == _MIXED and len(some) >= LONG_RUN:
                     self._add_publishes(number, kinds, contents, variety)
                     kinds, contents, variety = [], [], _ONE_KIND
@@ -216,8 +215,8 @@ class RunReader:
 
     def _publish(
         self, data: bytes, position: int, number: int, shape: Shape | None, whole: bool = True
-    ) -> tuple[PublishKind, int, int] | None:
-        """Return the kind of a publish, where its content begins, and where it ends; None as ``_content``."""
+    ) -> tuple[PublishKind, Shape | None, int, int] | None:
+        """Return a publish's kind and shape, where its content begins, and where it ends; None as ``_content``."""
         end = len(data)
         if end - position < FRAME_HEADER.size:
             return None
@@ -237,18 +236,20 @@ class RunReader:
             if found == shape.expected or shape.accept(found, self.body_max):
                 stop = start + shape.length
                 if not whole or (stop <= end and data[stop - 1] == FRAME_END):
-                    return self._kinds.find(frame, method, shape.framing, shape), start, stop
+                    return self._kinds.find(frame, method, shape.framing, shape), shape, start, stop
                 return None
         content = self._content(data, start, number, whole)
         if content is None:
             return None
         stop, framing, shape = content
-        return self._kinds.find(frame, method, framing, shape), start, stop
+        return self._kinds.find(frame, method, framing, shape), shape, start, stop
 
     @staticmethod
-    def _stretch(data: bytes, position: int, start: int, kind: PublishKind, contents: list[bytes]) -> int:
+    def _stretch(
+        data: bytes, position: int, start: int, kind: PublishKind, shape: Shape | None, contents: list[bytes]
+    ) -> int:
         """Read publishes of a kind that are as long as the one at ``position``; return where they end."""
-        skip, shape = kind.skip, kind.shape
+        skip = kind.skip
         length = skip + len(contents[-1])
         stop = position + length
         if shape is not None:
@@ -267,14 +268,14 @@ class RunReader:
         if variety == _MIXED:
             self._events.append(PublishMix(number, kinds, contents, size))
         else:
-            shape = kind.shape if variety == _ONE_KIND else None
-            self._events.append(PublishRun(number, kind.method, kind.framing, contents, size, shape))
+            layout = kind.layout if variety == _ONE_KIND else None
+            self._events.append(PublishRun(number, kind.method, kind.framing, contents, size, layout))
 
     def _begin(self, data: bytes, position: int, number: int) -> None:
         """Remember the publish at ``position``, if it lacks nothing but octets of its body frame."""
         found = self._publish(data, position, number, self._shape, whole=False)
-        if found is not None and found[2] > len(data):
-            kind, _, stop = found
+        if found is not None and found[3] > len(data):
+            kind, _, _, stop = found
             self.begun = BegunPublish(number, kind.method, kind.framing, kind.skip, stop - position)
 
     def finish(self, begun: BegunPublish, octets: bytearray, rest: memoryview) -> bool:

@@ -61,26 +61,20 @@ class Shape:
     __slots__ = (
         "_first",
         "_middle",
-        "_parts",
         "_strides",
         "_strides_of",
-        "delivery_mode",
         "expected",
         "framing",
         "kinds",
+        "layout",
         "least",
         "length",
-        "names",
         "read",
     )
 
     def __init__(self, framing: Framing, layout: Layout, data: bytes, start: int) -> None:
         self.framing = framing
-        self.names = layout.names
-        """The names of header fields."""
-        self.delivery_mode = layout.delivery_mode
-        """The delivery mode; 0 without one."""
-        self._parts = layout.parts
+        self.layout = layout
         form = struct.Struct(f">11sQ{_skipping(layout.parts, 0, 4)}I")
         self.read = form.unpack_from
         """Reads the fixed octets and both sizes of a content, whose header frame begins at an offset."""
@@ -114,7 +108,7 @@ class Shape:
         size = self.expected[1]
         if self._strides_of != (opening, size):
             *before, last = opening
-            parts = (*before, last + _FLAGS_AT + self._parts[0], *self._parts[1:])
+            parts = (*before, last + _FLAGS_AT + self.layout.parts[0], *self.layout.parts[1:])
             form = f">{_skipping(parts, 0, _FRAME_END_AND_OPENING)}{size}x1s"
             self._strides = struct.Struct(form), struct.Struct(f">{sum(opening)}x{self.length}s")
             self._strides_of = opening, size
