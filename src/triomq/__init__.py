@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from triomq.app import AMQP as AMQP
+    from triomq.app import EMQP as EMQP
     from triomq.app import TLS as TLS
     from triomq.app import AppliesTo as AppliesTo
     from triomq.app import Broker as Broker
@@ -52,6 +53,7 @@ _MODULES = {
     "Config": "triomq.app",
     "Delivery": "triomq.app",
     "DomainHandle": "triomq.app",
+    "EMQP": "triomq.app",
     "LocalFeed": "triomq.app",
     "Log": "triomq.app",
     "Peer": "triomq.app",
@@ -77,6 +79,7 @@ _MODULES = {
 
 __all__ = [
     "AMQP",
+    "EMQP",
     "TLS",
     "AppliesTo",
     "AsyncioBroker",

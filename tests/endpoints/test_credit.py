@@ -174,6 +174,25 @@ async def answers(client: Client, count: int) -> tuple[int, int]:
     return len(taken), len(refused)
 
 
+async def test_many_slow_queues_cost_their_publisher_half_of_its_time(broker: Broker, client: Client) -> None:
+    names = [f"q{number}" for number in range(10)]
+    await client.call(1, ConfirmSelect())
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            await client.declare(name)
+            nursery.start_soon(lambda name: take(broker, 100, name, seconds=0.015), name)
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        for _ in range(24):  # 12 MiB for each, so each has a pause of its own, and another one
+            for name in names:
+                client.publish(1, "", name, LARGE)
+            await client.flush()
+            await trio.sleep(0.001)
+        assert await answers(client, 240) == (240, 0)
+        assert LONGEST_PAUSE <= trio.current_time() - began <= 4 * LONGEST_PAUSE
+        nursery.cancel_scope.cancel()
+
+
 async def test_slow_publisher_beside_a_flood_is_held_back_for_moments_only(
     broker: Broker, client: Client, connect: Connect
 ) -> None:

@@ -5,11 +5,13 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from peers.eventmq import Programs, install
 from peers.raw import RawPeer
 from peers.served import Served, open_served
 
@@ -59,6 +61,15 @@ def tool(request: pytest.FixtureRequest) -> Callable[[str], str]:
         pytest.skip(reason)
 
     return find
+
+
+@pytest.fixture
+def programs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Programs]:
+    """The released EventMQ, installed once and remembered by pytest's cache; what the test starts ends with it."""
+    assert request.config.cache is not None
+    found = Programs(install(request.config.cache.mkdir("eventmq-0.3.13")), tmp_path)
+    yield found
+    found.stop()
 
 
 @pytest.fixture

@@ -203,13 +203,12 @@ class Router(Pumped):
                         other.schedule(event.queue, event.headers, call, ends=True)
 
     def work(self) -> None:
-        for identity, count in self.slots.items():
+        for identity in self.slots:
             engine = self.engines[identity]
             while self.waiting and self.slots[identity] and engine.state == "worker":
                 job = self.waiting.popleft()
                 engine.request(job.msgid, job.queue, job.headers.replying(), job.message, job.extension)
                 self.slots[identity] -= 1
-            del count
         for identity, engine in self.engines.items():
             event = engine.handle_timer(time.monotonic())
             if event is not None:

@@ -3,11 +3,10 @@
 import socket
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from peers.eventmq import Dealer, Programs, Router, install, pumped
+from peers.eventmq import Dealer, Programs, Router, pumped
 from triomq.protocols.emqp import (
     AdminAsked,
     Informed,
@@ -33,13 +32,6 @@ socket.connect(addr=broker)
 for number in range(5):
     {DEFER}
 """
-
-
-@pytest.fixture
-def programs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Programs]:
-    found = Programs(install(request.config.cache.mkdir("eventmq-0.3.13")), tmp_path)
-    yield found
-    found.stop()
 
 
 @pytest.fixture

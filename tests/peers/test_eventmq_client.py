@@ -2,28 +2,18 @@
 
 import json
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 import trio
 
-from peers.eventmq import DEADLINE, Programs, install
+from peers.eventmq import DEADLINE, Programs
 from peers.test_eventmq_broker import SENDER, USERS, address_of, start_job_manager, until, workers
 from triomq.app import open_broker
 from triomq.clients import NotAnswered, open_emqp, open_emqp_worker
 from triomq.endpoints import EMQP
 
 pytestmark = pytest.mark.peers
-
-
-@pytest.fixture
-def programs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Programs]:
-    assert request.config.cache is not None
-    found = Programs(install(request.config.cache.mkdir("eventmq-0.3.13")), tmp_path)
-    yield found
-    found.stop()
 
 
 def call(number: int) -> bytes:

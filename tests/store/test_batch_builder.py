@@ -8,6 +8,7 @@ from triomq.store import (
     MessagesAppended,
     MessagesDelivered,
     MessagesSettled,
+    MessagesSpilled,
     Operation,
     OperationBatch,
     QueueDeclared,
@@ -143,3 +144,38 @@ def test_how_often_a_message_came_back_is_forgotten_with_it() -> None:
     gathering.settle(1, 1, 1)
     _, *others = gathered(gathering)
     assert others == [AttemptsCounted(1, 2, 2), AttemptsCounted(2, 1, 2)]
+
+
+def test_settling_of_what_several_segments_of_the_batch_have_is_not_written() -> None:
+    gathering = BatchBuilder()
+    for first in range(5, 10):
+        gathering.append(1, first, b"x", [bytes(200_000)], 200_000)
+    gathering.settle(1, 3, 7)
+    assert gathered(gathering) == [MessagesSettled(1, [(3, 2)])]
+
+
+def test_settling_of_what_the_batch_spills_is_written() -> None:
+    gathering = BatchBuilder()
+    gathering.append(1, 1, b"x", [b"a"], 1)
+    gathering.cut(1)
+    spilled = MessagesSpilled(queue=1, first=2, count=2, body=b"")
+    gathering.add(spilled)
+    gathering.append(1, 4, b"x", [b"b"], 1)
+    gathering.settle(1, 1, 4)
+    assert gathered(gathering) == [spilled, MessagesSettled(1, [(1, 4)])]
+
+
+def test_marks_that_concern_nothing_but_what_the_batch_settles_are_left_out() -> None:
+    gathering = BatchBuilder()
+    gathering.settle(1, 3, 5)
+    gathering.delivered(1, 0, 2, 5)
+    gathering.delivered(1, 0, 5, 7)
+    gathering.delivered(1, 1, 1, 4)  # 2 may be on disk, of this level
+    gathering.delivered(1, 2, 4, 8)  # and 8 is not settled
+    gathering.delivered(2, 0, 0, 1)
+    assert gathered(gathering) == [
+        MessagesDelivered(1, 1, 4),
+        MessagesDelivered(1, 2, 8),
+        MessagesDelivered(2, 0, 1),
+        MessagesSettled(1, [(3, 5)]),
+    ]

@@ -15,11 +15,12 @@ from triomq.app.serve import run, serve
 from triomq.app.start import open_broker
 from triomq.app.users import User
 from triomq.core import AppliesTo, Comparison, Condition, Policy, PolicyOptions, Properties, make_predicate
-from triomq.endpoints import AMQP, TLS, PeerStatistics, Synchronise
+from triomq.endpoints import AMQP, EMQP, TLS, PeerStatistics, Synchronise
 from triomq.security import Permission, UserLimits
 
 __all__ = [
     "AMQP",
+    "EMQP",
     "TLS",
     "AppliesTo",
     "Broker",

@@ -117,8 +117,8 @@ def require_loopback(hosts: Iterable[str]) -> None:
 
 
 def is_exposed(config: EndpointConfig) -> bool:
-    """Return whether messages can be read on the network: other machines can connect, and there is no TLS."""
-    return config.tls is None and not all(map(_is_loopback, config.hosts))
+    """Return whether messages can be read on the network: other machines can connect, and nothing is encrypted."""
+    return not config.is_encrypted and not all(map(_is_loopback, config.hosts))
 
 
 def _is_loopback(host: str) -> bool:

@@ -37,7 +37,7 @@ from triomq.core.properties import (
     encode_core,
 )
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
-from triomq.core.publishing.credit import Pause
+from triomq.core.publishing.credit import LONGEST_PAUSE, Pause
 from triomq.core.publishing.mix import Taken
 from triomq.core.publishing.pressure import Pressure, PublishingPaused
 from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
@@ -113,6 +113,7 @@ __all__ = [
     "EVERYTHING",
     "HASHABLE",
     "LEASE_SECONDS",
+    "LONGEST_PAUSE",
     "QUEUE_MEMORY",
     "Action",
     "Amend",

@@ -177,6 +177,13 @@ class Stretch(NamedTuple):
             yield Stretch(self.heads[start], self.contents[start:stop])
             start = stop
 
+    def body_sizes(self) -> Iterator[int]:
+        """Go through the bytes of the bodies."""
+        if self.heads is None:
+            overhead = self.head.overhead
+            return (len(content) - overhead for content in self.contents)
+        return (len(content) - head.overhead for head, content in zip(self.heads, self.contents, strict=True))
+
     def messages(self) -> Iterator[QueueMessage]:
         """Go through the messages singly."""
         if self.heads is None:

@@ -7,6 +7,7 @@ from triomq.store.backup import back_up
 from triomq.store.body import BodyRun, decode_body, encode_body, gather_body
 from triomq.store.checking import Gap, QueueReport, Report, check
 from triomq.store.connecting import DATABASE
+from triomq.store.debts import Debt
 from triomq.store.directory import DirectoryLock
 from triomq.store.interface import Reader, Store, StoreStatistics
 from triomq.store.journal import Fetch, Journal
@@ -65,6 +66,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "MessagesSpilled",
     "SpilledDropped",
     "Fetch",
+    "Debt",
     "Journal",
     # bodies of segments
     "BodyRun",

@@ -26,11 +26,11 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 import msgspec
 
 from triomq.store.body import BodyRun, gaps_of, gather_body
+from triomq.store.debts import Debt, Debts
 from triomq.store.operations import (
     AttemptsCounted,
     MessagesAppended,
@@ -101,64 +101,6 @@ class _Segment(msgspec.Struct):
         )
 
 
-class Debt(Protocol):
-    """What a publisher is owed: copies of its messages that are to be on disk, or with a consumer."""
-
-    @property
-    def unsafe(self) -> int:
-        """How many of the copies are neither."""
-
-    def wait_for(self, number: int, count: int) -> None:
-        """Wait for the batch with a number because of so many copies."""
-
-    def consumed(self, count: int) -> None:
-        """Report that consumers have so many of them before they were sent to the disk."""
-
-
-class _Debts:
-    """What publishers are owed of one queue's messages in the open batch, by their ids."""
-
-    __slots__ = ("_firsts", "_owed", "_seen", "stop")
-
-    def __init__(self) -> None:
-        self._firsts: list[int] = []  # ascend
-        self._owed: list[tuple[int, Debt]] = []  # beside each first id: the one behind the last, and whose they are
-        self._seen = 0  # debts that were there at the last ``drop_paid``
-        self.stop = 0  # the id behind the last one
-
-    def add(self, first: int, count: int, debt: Debt) -> None:
-        self._firsts.append(first)
-        self.stop = first + count
-        self._owed.append((self.stop, debt))
-
-    def pay(self, first: int, count: int) -> int:
-        """Report ids in a row, each of which comes once; return how many of them were owed."""
-        firsts, owed, end, total = self._firsts, self._owed, first + count, 0
-        at = max(0, bisect_right(firsts, first) - 1)
-        while at < len(firsts) and firsts[at] < end:
-            stop, debt = owed[at]
-            paid = min(stop, end) - max(firsts[at], first)
-            if paid > 0:
-                total += paid
-                debt.consumed(paid)
-            at += 1
-        return total
-
-    @property
-    def is_awaited(self) -> bool:
-        return any(debt.unsafe for _, debt in self._owed)
-
-    def drop_paid(self) -> bool:
-        """Drop debts of which nothing is unsafe any more; return whether one is left that was there the last time."""
-        owed = self._owed
-        left = [position for position, (_, debt) in enumerate(owed) if debt.unsafe]
-        overdue = bool(left) and left[0] < self._seen
-        self._firsts = [self._firsts[position] for position in left]
-        self._owed = [owed[position] for position in left]
-        self._seen = len(left)
-        return overdue
-
-
 class BatchBuilder:
     """The open batch; created by the journal, ends when it is sent.
 
@@ -173,7 +115,7 @@ class BatchBuilder:
         self._open: dict[int, _Segment] = {}
         self._settled: dict[int, list[Range]] = {}
         self._delivered: dict[tuple[int, int], Range] = {}  # after which ids, and up to which
-        self._debts: dict[int, _Debts] = {}
+        self._debts: dict[int, Debts] = {}
         self._thins_at = _THIN
         self.size = 0
         self.unpaid = 0
@@ -215,7 +157,7 @@ class BatchBuilder:
         """Report to ``debt`` when consumers have what was appended just now; see ``Journal.owe``."""
         debts = self._debts.get(queue)
         if debts is None:
-            debts = self._debts[queue] = _Debts()
+            debts = self._debts[queue] = Debts()
         debts.add(first, count, debt)
         self.unpaid += count
 

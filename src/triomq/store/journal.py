@@ -41,8 +41,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from triomq.errors import StoreError
-from triomq.store.batch_builder import BatchBuilder, Debt
+from triomq.store.batch_builder import BatchBuilder
 from triomq.store.body import BodyRun, gaps_of, gather_body
+from triomq.store.debts import Debt
 from triomq.store.frames import Read, ReadDelayed
 from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch
 from triomq.store.reading import Reading

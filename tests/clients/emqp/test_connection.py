@@ -1,6 +1,8 @@
 """``open_emqp`` and ``open_emqp_worker`` against our own broker, over real sockets."""
 
+import socket
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -162,6 +164,48 @@ async def test_conversation_goes_on_after_the_endpoint_was_away(broker: Broker) 
         await emqp.send("q", b"2")
         while (await broker.queue("q").statistics()).ready < 2:  # noqa: ASYNC110  # a thread of libzmq works
             await trio.sleep(0.001)
+
+
+async def test_client_and_worker_come_back_when_the_broker_was_restarted() -> None:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        config = EMQP(port=free.getsockname()[1], heartbeat=0.1, silence=2.0)
+    url = f"emqp://127.0.0.1:{config.port}"
+    began, ended, lost = trio.Event(), trio.Event(), trio.Event()
+
+    async def serve() -> None:
+        async with open_broker(config, users=USERS, drain=0.05) as broker:
+            await broker.declare_queue("q", durable=False)
+            began.set()
+            await ended.wait()
+        async with open_broker(config, users=USERS, drain=0.05) as broker:
+            await broker.declare_queue("q", durable=False)
+            await trio.sleep_forever()
+
+    async def work() -> None:
+        async with open_emqp_worker(url, ["q"], slots=2) as worker:
+            async for job in worker:
+                if job.message != b"never":
+                    job.reply(job.message)
+
+    async def ask_in_vain() -> None:
+        with pytest.raises(Disconnected):
+            await emqp.request("q", b"never")
+        lost.set()
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve)
+            await began.wait()
+            nursery.start_soon(work)
+            async with open_emqp(url) as emqp:
+                assert (await emqp.request("q", b"1")).message == b"1"
+                nursery.start_soon(ask_in_vain)
+                await emqp.request("q", b"behind it")
+                ended.set()
+                await lost.wait()
+                assert (await emqp.request("q", b"2")).message == b"2"
+            nursery.cancel_scope.cancel()
 
 
 # Who may

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from triomq import load_config
-from triomq.endpoints import EMQP
+from triomq.endpoints import AMQP, EMQP
 from triomq.errors import ConfigError
 from triomq.transports.zmq import CurveKeys, make_curve_keys, write_curve_keys
 
@@ -57,6 +57,11 @@ def test_domain_and_keys_have_to_be_there(tmp_path: Path) -> None:
     write_curve_keys(public, CurveKeys(make_curve_keys().public))
     with pytest.raises(ConfigError, match="the public key alone"):
         EMQP(security="curve", key_file=str(public)).check(["default"])
+
+
+def test_keys_encrypt_and_passwords_do_not() -> None:
+    assert [EMQP(host="*", security="plain").is_encrypted, AMQP().is_encrypted] == [False, False]
+    assert EMQP(host="*", security="curve", key_file="keys").is_encrypted
 
 
 def test_url_names_a_user_only_where_one_is_asked_for() -> None:

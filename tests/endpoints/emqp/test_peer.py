@@ -197,3 +197,18 @@ async def test_worker_that_may_not_read_a_queue_is_refused(guarded: Served) -> N
     msgid = await worker.send(b"INFORM", b'["q"]', b"worker", b'{"v": 1, "capabilities": ["jobs"]}')
     answer = await worker.answer_to(msgid)
     assert (answer.command, answer.rest[1]) == (b"ERROR", b"forbidden")
+
+
+async def test_client_that_sends_without_end_holds_up_no_other(served: Served) -> None:
+    greedy, other = served.connect(), await served.client()
+    async with trio.open_nursery() as nursery:
+
+        async def send_without_end() -> None:
+            while True:
+                await greedy.request(CALL)
+
+        nursery.start_soon(send_without_end)
+        await served.broker.declare_queue("other", durable=False)
+        for _ in range(10):
+            assert (await other.answer_to(await other.request(CALL, "other"))).command == b"ACK"
+        nursery.cancel_scope.cancel()

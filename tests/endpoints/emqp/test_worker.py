@@ -1,7 +1,10 @@
 """Jobs from clients to workers, and answers back."""
 
+import pytest
+
 from endpoints.emqp.conftest import CALL, Served
 from triomq.app import Properties
+from triomq.endpoints.emqp import worker as worker_module
 
 FAILED = b'{"v": 1, "state": "failed", "type": "ValueError"}'
 
@@ -43,8 +46,7 @@ async def test_heavier_workers_are_asked_first_and_of_equal_ones_the_least_recen
     light, heavy, other = [await served.worker(weight=weight, ready=2) for weight in (1, 40, 40)]
     client = await served.client()
     for _ in range(5):
-        await client.request(CALL)
-        await client.hear(b"ACK", 1 + len(client.of(b"ACK")))
+        await client.answer_to(await client.request(CALL))
     for worker, count in ((light, 1), (heavy, 2), (other, 2)):
         assert len(await worker.hear(b"REQUEST", count)) == count
 
@@ -181,6 +183,19 @@ async def test_released_worker_is_given_no_job_that_would_end_it(served: Served)
     (request,) = await worker.hear(b"REQUEST")  # the slot is still there
     assert request.rest[2] == CALL
     assert served.endpoint.troubles["unfit"] == 1
+
+
+async def test_job_that_its_worker_does_not_end_in_time_is_given_up(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_GRACE", -0.9)
+    worker, client = await served.worker(ready=2), await served.client()
+    msgid = await client.request(CALL, headers=b"reply-requested,retry-count:1,timeout:1")
+    _, second = await worker.hear(b"REQUEST", 2)  # it is tried again
+    (reply,) = await client.hear(b"REPLY")
+    assert reply.rest[:2] == [b'{"value": "TimeoutError"}', msgid]
+    await worker.reply(second)
+    await served.count("late", 3)
 
 
 # Other wires

@@ -21,7 +21,6 @@ from triomq.protocols.emqp import (
     PeerLeaving,
     RefusalReceived,
     Replied,
-    Silent,
     TopicPublished,
     Unknown,
     make_headers,
@@ -121,6 +120,7 @@ class EMQPConnection:
     def __init__(self, url: EMQPUrl) -> None:
         self._pending: dict[bytes, _Pending] = {}
         self._topics: dict[str, list[EMQPSubscription]] = {}
+        self._broker_left = False  # and no other one has come
         self._link = EMQPLink(url, "client", self._heard, outstanding=self._pending)
 
     async def start(self, nursery: trio.Nursery) -> None:
@@ -134,7 +134,7 @@ class EMQPConnection:
 
     @property
     def has_extensions(self) -> bool:
-        """Whether the broker knows our extensions: it acknowledges, refuses, and brings answers."""
+        """Whether the broker knows our extensions, so that it acknowledges, refuses, and brings answers."""
         return self._link.engine.is_extended
 
     # Commands
@@ -302,8 +302,8 @@ class EMQPConnection:
                 self._opened()
             case Unknown():
                 self._forgotten()
-            case PeerLeaving() | Silent():
-                pass  # it comes back, or the caller gives up
+            case PeerLeaving():
+                self._broker_left = True
             case _:
                 pass
 
@@ -328,6 +328,9 @@ class EMQPConnection:
 
     def _opened(self) -> None:
         """Do again what the broker may not have heard, or has forgotten."""
+        if self._broker_left:
+            self._broker_left = False
+            self._forgotten()
         if self.has_extensions:
             for topic in self._topics:
                 self._link.engine.subscribe(topic)

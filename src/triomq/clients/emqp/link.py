@@ -11,6 +11,8 @@ Rules:
 - A broker that is silent for too long has gone: the engine is replaced by a new one, which informs as soon as the
   socket is connected. One that comes back and has forgotten us says so (``Unknown``), and is informed again. In both
   cases the owner hears ``Opened`` again, and does again what the broker has to know.
+- A broker that says goodbye is informed again a second later, and again and again, until one is there that answers.
+  Answers to what was under way still go both ways.
 - A broker that knew our extensions is not taken for one without because it was slow: then we inform again.
 """
 
@@ -32,6 +34,7 @@ from triomq.protocols.emqp import (
     Frames,
     Opened,
     PeerEngine,
+    PeerLeaving,
     Role,
     Silent,
     WeightedQueue,
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
 
 _MOST_OUTGOING: Final = 1000
 """Messages that wait for the socket before those who send more wait too."""
+
+_PAUSE: Final = 1.0
+"""Seconds after a broker's goodbye until it, or its successor, is informed again."""
 
 _LINGER: Final = 1.0
 """Seconds for which libzmq goes on sending when the link is closed."""
@@ -81,6 +87,7 @@ class EMQPLink:
         self.is_open = trio.Event()
         """Set while the broker knows us."""
         self._was_extended = False
+        self._begin_at = inf
         self._outgoing: deque[Frames] = deque()
         self._has_outgoing = trio.Event()
         self._room = trio.Event()
@@ -147,9 +154,8 @@ class EMQPLink:
 
     async def _begin(self) -> None:
         """Begin a conversation, when there is somebody to talk to."""
-        self.is_open = trio.Event() if self.is_open.is_set() else self.is_open
+        self._close_for_now()
         await self._dealer.wait_connected()
-        self._outgoing.clear()
         self.engine = PeerEngine(
             self._role,
             self._new_id,
@@ -163,6 +169,10 @@ class EMQPLink:
         if self.engine.state == "open":
             self._hear(Opened(()))
         self.flush()
+
+    def _close_for_now(self) -> None:
+        if self.is_open.is_set():
+            self.is_open = trio.Event()
 
     async def _receive(self) -> None:
         while True:
@@ -187,8 +197,12 @@ class EMQPLink:
     async def _keep_time(self) -> None:
         while True:
             timer = self.engine.next_timer()
-            with trio.CancelScope(deadline=inf if timer is None else timer) as self._sleep:
+            with trio.CancelScope(deadline=min(self._begin_at, inf if timer is None else timer)) as self._sleep:
                 await trio.sleep_forever()
+            if self._begin_at <= trio.current_time():
+                self._begin_at = inf
+                await self._begin()
+                continue
             stuck = bool(self._outgoing)
             event = self.engine.handle_timer(trio.current_time())
             if stuck:  # INFORMs and heartbeats of a time without a connection help nobody
@@ -196,6 +210,7 @@ class EMQPLink:
                 self.engine.notices_to_send()
             if isinstance(event, Silent) or (isinstance(event, Opened) and self._was_extended):
                 self._hear(Silent())
+                self._outgoing.clear()
                 await self._begin()
             elif event is not None:
                 self._hear(event)
@@ -205,6 +220,10 @@ class EMQPLink:
         if isinstance(event, Opened):
             self._was_extended = self._was_extended or self.engine.is_extended
             self.is_open.set()
+        elif isinstance(event, PeerLeaving):
+            self._close_for_now()
+            self._begin_at = trio.current_time() + _PAUSE
+            self._sleep.deadline = min(self._sleep.deadline, self._begin_at)
         self._heard(event)
 
     # For owners

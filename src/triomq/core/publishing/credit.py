@@ -22,6 +22,8 @@ Rules:
 - Time that ends a pause means that the consumers are slower than that, and the queue is to grow. Its allowance doubles,
   and covers what it holds. So a queue that grows to some size costs its publishers as many pauses as it doubled, and no
   pool of workers sets the pace of those who give it work: only consumers that take 2 MiB in 20 ms do.
+- A client that time has let go on runs for as long before it pauses again. So even a thousand slow queues, each with a
+  pause of its own, cost those who publish to them half of their time.
 - A queue that crashes or is deleted lets all go on.
 
 The 20 ms are a deadline of the queue in its domain's clock, as those of messages are: no timer for each pause.

@@ -32,8 +32,8 @@ def count_fitting(state: QueueState, stretch: Stretch) -> int:
         count = min(count, max(0, options.max_length - backlog.ready))
     if options.max_bytes is not None:
         room = options.max_bytes - backlog.ready_bytes
-        for number, message in enumerate(islice(stretch.messages(), count)):
-            room -= len(message.content) - message.head.overhead
+        for number, size in enumerate(islice(stretch.body_sizes(), count)):
+            room -= size
             if room < 0:
                 return number
     return count
@@ -150,8 +150,8 @@ def _drop_oldest(state: QueueState, most: int) -> int:
 
 def _covering(stretch: Stretch, size: int) -> int:
     """Count the messages, from the first on, that take so many bytes with their overhead; all if they take less."""
-    for number, message in enumerate(stretch.messages(), 1):
-        size -= len(message.content) - message.head.overhead + MESSAGE_OVERHEAD
+    for number, body_size in enumerate(stretch.body_sizes(), 1):
+        size -= body_size + MESSAGE_OVERHEAD
         if size <= 0:
             return number
     return len(stretch.contents)

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 
 _HEADS = 1024  # heads remembered per channel: publishers repeat keys; those that do not only pay for a new head
 
+# What channels have that publish nothing: those cost no memory.
+_NOTHING = RoutedHead(CachedRoute("", ""), Head())
+_NO_KINDS: dict[PublishKind, RoutedHead] = {}
+
 _NO_ROUTE = (312, "NO_ROUTE")
 _NO_CONSUMERS = (313, "NO_CONSUMERS")
 
@@ -91,9 +95,9 @@ class ChannelPublisher:
         self._method: BasicPublish | None = None
         self._framing: Framing | None = None
         self._persistent = False
-        self._routed = RoutedHead(CachedRoute("", ""), Head())
+        self._routed = _NOTHING
         self._alike: dict[tuple[str, str, Framing, bool], RoutedHead] = {}
-        self._kinds: dict[PublishKind, RoutedHead] = {}  # of those that go on as they came
+        self._kinds = _NO_KINDS  # of those that go on as they came
         self._version = -1  # of the directory, when the tables were begun
 
     def publish(self, run: PublishRun) -> None:
@@ -179,7 +183,7 @@ class ChannelPublisher:
         version = connection.directory.version
         if version != self._version or len(self._alike) >= _HEADS:
             self._alike.clear()
-            self._kinds.clear()
+            self._kinds = _NO_KINDS
             self._version = version
         exchange, key, framing, persistent = alike
         head = head_of(exchange, key, framing, publisher=connection.session.number, persistent=persistent)
@@ -201,8 +205,8 @@ class ChannelPublisher:
                     return None
                 known = self._find(kind.method, kind.framing, persistent=persistent)
             found[kind] = known
-        if len(self._kinds) >= _HEADS:
-            self._kinds.clear()
+        if len(self._kinds) >= _HEADS or self._kinds is _NO_KINDS:
+            self._kinds = {}
         self._kinds.update(found)
         return [found[kind] for kind in kinds]
 

@@ -76,6 +76,11 @@ class EndpointConfig:
         return None
 
     @property
+    def is_encrypted(self) -> bool:
+        """Whether what goes over the network can be read by its two ends alone."""
+        return self.tls is not None
+
+    @property
     def virtual_hosts(self) -> Mapping[str, str]:
         """The domain of each virtual host; empty where the protocol has none."""
         return {}

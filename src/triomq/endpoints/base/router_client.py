@@ -12,8 +12,8 @@ Rules:
 - A ROUTER cannot stop reading one peer, and if it stopped reading all, no ack would come that makes room. So what must
   wait is parked: a bounded number of messages, and then they are refused. What came later stays behind what is parked,
   so that the order holds; acks overtake (``overtakes``).
-- A peer that is ahead of consumers is read all the same (see ``triomq.core.publishing.credit``): for the same reason, and
-  because a parked publish may end as a refused one. What bounds it is what its protocol answers.
+- A peer that is ahead of consumers is read all the same (see ``triomq.core.publishing.credit``): for the same reason,
+  and because a parked publish may end as a refused one. What bounds it is what its protocol answers.
 - Replies are sent at once. Deliveries are encoded when everything before them is with libzmq, so that what a slow peer
   has not been sent can go back to its queue unmarked. The window counts from the queue's hand-out until libzmq has it.
 - A peer that leaves too many replies unread is let go: it cannot be kept from asking for more.

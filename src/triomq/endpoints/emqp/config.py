@@ -101,6 +101,11 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         """Where it listens as configured."""
         return f"{self.host}:{self.port}"
 
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it is, by CURVE."""
+        return self.security == "curve"
+
     def bound_to(self, port: int) -> "EMQP":
         """Return the same configuration with the port that was found."""
         return msgspec.structs.replace(self, port=port)

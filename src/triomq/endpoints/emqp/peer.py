@@ -569,6 +569,8 @@ class EMQPPeer(RouterClient):
         if self._left:
             return
         event = self.engine.handle_timer(now)
+        if self.worker is not None:
+            self.worker.give_up_late(now)
         if event is not None:
             HANDLERS.get(type(event), EMQPPeer.unknown)(self, event)
         elif self.engine.state == "guest" and now >= self._last_message + _SILENT_GUEST:

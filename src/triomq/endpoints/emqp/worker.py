@@ -14,12 +14,17 @@ Rules:
   delivery limit. One without was perhaps done already, and nobody said that it may be done twice: it goes to another
   one as often as ``retry-count`` allows, and then is given up (a dead letter, where its queue has a sink for these).
   What came over another wire goes back, as it would from a consumer there.
+- A job that has a timeout, and is not answered some seconds after it, counts as failed: its worker does not end it.
+  What the worker says of it later is dropped.
 - Answers still come from a worker that has said goodbye. It is let go when nothing is out with it any more.
 """
 
+from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import trio
 
 from triomq.core import Batch, Outcome, Slots, Subscription, settle
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, as_request, decode_request
@@ -39,6 +44,11 @@ if TYPE_CHECKING:
 
 _FAILED: Final = ("failed", "timed-out", "lost")
 """States of a job that is worth another attempt; released workers name none."""
+
+_GRACE: Final = 5.0
+"""Seconds that a worker has to end a job itself, and to say so."""
+
+TIMED_OUT: Final = Extension(state="timed-out", type="TimeoutError", message="the job has run for too long")
 
 LOST: Final = Extension(state="lost", type="WorkerLost", message="the worker was lost", retry=False)
 
@@ -89,6 +99,8 @@ class WorkerSide:
         self.out: dict[bytes, Job] = {}
         self.done = 0
         self._subscriptions: list[Subscription] = []
+        self._deadlines: list[tuple[float, int, bytes, Job]] = []  # a heap: when a job that is out is to be given up
+        self._numbers = count()
         self._settled: Batch | None = None  # a batch, and the positions of it that are settled at the end of the turn
         self._positions: list[int] = []
 
@@ -134,6 +146,9 @@ class WorkerSide:
             job = Job(batch, position, request, headers, None, reply_to, correlation_id)
         msgid = job.request if job.request not in self.out else self._peer.new_id()
         self.out[msgid] = job
+        if job.headers.timeout:
+            deadline = trio.current_time() + job.headers.timeout + _GRACE
+            heappush(self._deadlines, (deadline, next(self._numbers), msgid, job))
         if engine.is_extended:
             extension = msgspec.structs.replace(extension, attempt=batch.attempts + 1)
         engine.request(msgid, head.routing_key, job.headers.replying(), body, extension)
@@ -160,6 +175,18 @@ class WorkerSide:
             self._settled = job.batch
         self._positions.append(job.position)
         self.done += 1
+
+    def give_up_late(self, now: float) -> None:
+        """Give up jobs that have run for too long; called every few seconds."""
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, _, msgid, job = heappop(self._deadlines)
+            if self.out.get(msgid) is not job:
+                continue  # it is answered
+            del self.out[msgid]
+            self._peer.count("late", "a job has run for longer than its timeout", request=_shown(job.request))
+            if not job.has_retries:
+                self._peer.answer(job, b'{"value": "TimeoutError"}', TIMED_OUT)
+            settle(job.batch, Outcome.REQUEUE if job.has_retries else Outcome.REJECT, (job.position,))
 
     def settle(self) -> None:
         """Settle what is done, at the end of a turn."""

@@ -37,7 +37,6 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp.channel import ChannelState
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.content import Framing, FramingTable
@@ -47,8 +46,6 @@ from triomq.protocols.amqp.kinds import KindTable, MethodCache, PublishKind
 from triomq.protocols.amqp.methods import BasicDeliver, BasicPublish, Method
 from triomq.protocols.amqp.shapes import Shape, ShapeTable
 from triomq.protocols.amqp.states import Role
-from triomq.protocols.fields import check_table
-from triomq.protocols.properties import plan_of
 
 # data, where a method frame begins, where it ends, its channel → where the next unread frame begins
 Reader: TypeAlias = Callable[[bytes, int, int, ChannelState], int]
@@ -101,7 +98,7 @@ class RunReader:
         "_properties",
         "_shape",
         "_shapes",
-        "_table",
+        "_used",
         "begun",
         "body_max",
         "payload_max",
@@ -110,17 +107,20 @@ class RunReader:
     def __init__(self, methods: MethodCache, framings: FramingTable, events: list[Event]) -> None:
         self._methods = methods
         self._framings = framings
-        self._shapes = ShapeTable()
-        self._kinds = KindTable(methods, self._shapes)
         self._shape: Shape | None = None  # of the last content
+        self._used = False  # whether there are tables of shapes and kinds, which idle connections do without
         self._events = events
-        # The header table that was found in order last: publishers repeat it while other properties change.
-        self._table = b""
-        # The same for all properties, where only sizes of bodies change.
+        # The properties that were found in order last: where only sizes of bodies change, they come again.
         self._properties = b""
         self.begun: BegunPublish | None = None
         """The publish that the last chunk has ended within."""
         self.payload_max = self.body_max = 0
+
+    def _use(self) -> None:
+        """Make the tables, for the first content."""
+        self._used = True
+        self._shapes = ShapeTable()
+        self._kinds = KindTable(self._methods, self._shapes)
 
     def begin(self, role: Role, payload_max: int, max_message_size: int) -> dict[bytes, Reader]:
         """Start to read, now that the size of frames is agreed; give the reader for each method's first octets.
@@ -155,6 +155,8 @@ class RunReader:
 
     def publishes(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.publishes that begin with the method frame at ``position``, each in up to three frames."""
+        if not self._used:
+            self._use()
         number, end, body_max = channel.number, len(data), self.body_max
         kinds: list[PublishKind] = []
         contents: list[bytes] = []
@@ -174,7 +176,7 @@ class RunReader:
             else:
                 kind = None
             if kind is None:
-                publish = self._publish(data, position, number)
+                publish = self._publish(data, position, number, shape)
                 if publish is None:
                     break
                 kind, start, stop = publish
@@ -213,21 +215,32 @@ class RunReader:
         return position
 
     def _publish(
-        self, data: bytes, position: int, number: int, whole: bool = True
+        self, data: bytes, position: int, number: int, shape: Shape | None, whole: bool = True
     ) -> tuple[PublishKind, int, int] | None:
         """Return the kind of a publish, where its content begins, and where it ends; None as ``_content``."""
-        if len(data) - position < FRAME_HEADER.size:
+        end = len(data)
+        if end - position < FRAME_HEADER.size:
             return None
         frame_type, channel, size = FRAME_HEADER.unpack_from(data, position)
         start = position + OVERHEAD + size
         if frame_type != METHOD or channel != number or size > self.payload_max:
             return None
-        if start > len(data) or data[start - 1] != FRAME_END:
+        if start > end or data[start - 1] != FRAME_END:
             return None
         frame = data[position:start]
         method = self._kinds.read(frame)
-        content = None if method is None else self._content(data, start, number, whole)
-        if method is None or content is None:
+        if method is None:
+            return None
+        if shape is not None and shape.framing.channel == number and start + shape.least <= end:
+            # A new key with a content like the last one.
+            found = shape.read(data, start)
+            if found == shape.expected or shape.accept(found, self.body_max):
+                stop = start + shape.length
+                if not whole or (stop <= end and data[stop - 1] == FRAME_END):
+                    return self._kinds.find(frame, method, shape.framing, shape), start, stop
+                return None
+        content = self._content(data, start, number, whole)
+        if content is None:
             return None
         stop, framing, shape = content
         return self._kinds.find(frame, method, framing, shape), start, stop
@@ -259,7 +272,7 @@ class RunReader:
 
     def _begin(self, data: bytes, position: int, number: int) -> None:
         """Remember the publish at ``position``, if it lacks nothing but octets of its body frame."""
-        found = self._publish(data, position, number, whole=False)
+        found = self._publish(data, position, number, self._shape, whole=False)
         if found is not None and found[2] > len(data):
             kind, _, stop = found
             self.begun = BegunPublish(number, kind.method, kind.framing, kind.skip, stop - position)
@@ -275,6 +288,8 @@ class RunReader:
 
     def deliveries(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.delivers like the one at ``position``, each in up to three frames."""
+        if not self._used:
+            self._use()
         opening = data[position:stop]
         # Behind frame header, numbers and consumer tag stands the delivery tag, the one thing that always differs.
         tag_at = 12 + opening[11]
@@ -362,28 +377,8 @@ class RunReader:
             return stop, shape.framing, shape
         properties = data[start + 19 : start + 7 + size]
         if properties != self._properties:
-            if not self._filled(flags, data, start + _FLAGS_STOP, start + 7 + size):
+            if not self._shapes.fills(flags, data, start + _FLAGS_STOP, start + 7 + size):
                 return None
             self._properties = properties
         framing = self._framings.framed(number, flags, size, body_size > 0)
         return stop, framing, self._shapes.learn(key, framing, data, start) if body_size else None
-
-    def _filled(self, flags: int, data: bytes, position: int, stop: int) -> bool:
-        """Return whether the property fields that ``flags`` announces take exactly the octets from position to stop."""
-        try:
-            for width in plan_of(flags):
-                if width >= 0:
-                    position += width or 1 + data[position]
-                else:
-                    position = self._table_end(data, position)
-        except (IndexError, RemoteProtocolError):
-            return False
-        return position == stop
-
-    def _table_end(self, data: bytes, position: int) -> int:
-        """Find the end of a header table, checking its fields unless they are those of the last one."""
-        table = data[position : position + 4 + int.from_bytes(data[position : position + 4], "big")]
-        if table != self._table:
-            check_table(table, 0)
-            self._table = table
-        return position + len(table)

@@ -28,8 +28,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp.content import Framing
+from triomq.protocols.fields import check_table
 from triomq.protocols.layouts import Layout, layout_of
+from triomq.protocols.properties import plan_of
 
 if TYPE_CHECKING:
     from triomq.protocols.amqp.kinds import PublishKind
@@ -151,12 +154,14 @@ def _skipping(parts: tuple[int, ...], before: int, behind: int) -> str:
 class ShapeTable:
     """The shapes of one connection."""
 
-    __slots__ = ("_known", "_patience")
+    __slots__ = ("_known", "_patience", "_table")
 
     def __init__(self) -> None:
         # By channel, property flags and octets of the header frame.
         self._known: dict[tuple[int, int, int], Shape] = {}
         self._patience: dict[tuple[int, int, int], int] = {}
+        # The header table that was found in order last: publishers repeat it while other properties change.
+        self._table = b""
 
     def forget_kinds(self) -> None:
         """Forget the kinds of all shapes."""
@@ -183,3 +188,23 @@ class ShapeTable:
             return None
         shape = self._known[key] = Shape(framing, layout, data, start)
         return shape
+
+    def fills(self, flags: int, data: bytes, position: int, stop: int) -> bool:
+        """Return whether the property fields that ``flags`` announces take exactly the octets from position to stop."""
+        try:
+            for width in plan_of(flags):
+                if width >= 0:
+                    position += width or 1 + data[position]
+                else:
+                    position = self._table_end(data, position)
+        except (IndexError, RemoteProtocolError):
+            return False
+        return position == stop
+
+    def _table_end(self, data: bytes, position: int) -> int:
+        """Find the end of a header table, checking its fields unless they are those of the last one."""
+        table = data[position : position + 4 + int.from_bytes(data[position : position + 4], "big")]
+        if table != self._table:
+            check_table(table, 0)
+            self._table = table
+        return position + len(table)
