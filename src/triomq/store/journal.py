@@ -21,8 +21,8 @@
 - Group commit needs no timer: while one batch is written the next one fills. With one batch under way the disk would
   idle for a round trip between syncs; with more than two the batches would be smaller and the syncs more.
 - A batch is *held* if nobody waits for it, or only for messages that consumers have been sent: what they settle within
-  a moment need not be written. One timer for all batches looks every millisecond (``tick``) whether a debt is older
-  than its last look. If one is, the next batches are not held, twice as many each time, so that slow consumers cost
+  a moment need not be written. One timer for all batches looks now and then (``tick``) whether a debt is older than
+  its last look. If one is, the next batches are not held, twice as many each time, so that slow consumers cost
   publishers nothing. A message that no consumer was sent is never held up: its batch goes at once.
 - The journal outlives the session that sends its batches, because unanswered batches must: when the store's process
   dies they are sent again to the next one, which skips those that it finds committed.
