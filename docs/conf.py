@@ -46,7 +46,7 @@ nitpick_ignore = [
     ("py:class", "triomq.transports.stream.Transport"),
     ("py:class", "triomq.endpoints.direct.protocol.DirectProtocol"),
     ("py:class", "triomq.endpoints.direct.flow.FeedPace"),  # what direct feeds and peers leave with the broker
-    ("py:class", "triomq.endpoints.base.origins.Origins"),
+    ("py:class", "triomq.endpoints.base.context.Origins"),
     ("py:class", "triomq.endpoints.base.domain_work.DomainWork"),  # the half of Client that works in a domain
     ("py:class", "triomq.store.frames.Read"),  # what goes over the wire
     ("py:class", "triomq.store.frames.ReadDelayed"),
