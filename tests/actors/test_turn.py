@@ -172,7 +172,7 @@ async def test_turn_forgets_its_source_at_its_end(system: System) -> None:
         def hold_back(self) -> bool:
             return True
 
-        def go_ahead(self) -> None:
+        def go_ahead(self, *, in_vain: bool) -> None:
             """Nobody has been held back."""
 
     reader = Reader()

@@ -51,8 +51,12 @@ class Source(Protocol):
     def hold_back(self) -> bool:
         """Bring nothing more until ``go_ahead`` is called as often as this; return False if that cannot be."""
 
-    def go_ahead(self) -> None:
-        """Go on, soon; may be called in the middle of another turn."""
+    def go_ahead(self, *, in_vain: bool) -> None:
+        """Go on, soon; may be called in the middle of another turn.
+
+        Args:
+            in_vain: Whether the pause was for nothing, so that the next one should not follow at once.
+        """
 
 
 class Turn:

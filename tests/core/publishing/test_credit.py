@@ -48,7 +48,7 @@ class Client:
         self.held_by += self._waits
         return self._waits
 
-    def go_ahead(self) -> None:
+    def go_ahead(self, *, in_vain: bool) -> None:
         self.held_by -= 1
 
     def publish(self, pieces: int, head: Head = HEAD) -> None:
@@ -264,6 +264,26 @@ async def test_queue_that_held_much_before_its_consumers_came_costs_one_pause(
     worker.work()
     client.publish(1)
     assert client.held_by == 0
+
+
+async def test_queue_that_held_much_gets_short_again_where_consumers_are_fast(
+    harness: Harness, queue: QueueState, client: Client, autojump_clock: MockClock
+) -> None:
+    client.publish(1000)
+    worker = Worker(harness, queue)
+    client.publish(1)
+    await trio.sleep(2 * LONGEST_PAUSE)
+    for halved in (64, 32, 16, 8, 4, 2, 1):
+        assert allowance(queue) == halved * ALLOWANCE
+        worker.work(8)  # 2 MiB in 20 ms
+        await trio.sleep(LONGEST_PAUSE)
+        worker.work()
+    for _ in range(3):
+        client.publish(1)
+        assert client.held_by == 1
+        worker.work(8)
+        await trio.sleep(1.01 * LONGEST_PAUSE)
+        assert (client.held_by, allowance(queue)) == (0, ALLOWANCE)
 
 
 async def test_slow_workers_cost_their_publisher_a_pause_for_each_doubling_and_no_more(

@@ -4,8 +4,9 @@ What it is for is latency. A publisher that runs ahead fills a queue, and each m
 before it take; what is drained later is also out of the processor's caches. So each queue has an *allowance*:
 
     held > allowance, and consumers took some ──▶ the turn's source pauses ──▶ held ≤ half of it: it goes on
-                                                       └──▶ after 20 ms: it goes on, and the allowance doubles
-    held ≤ a quarter of it ──▶ the allowance halves again, down to 4 MiB
+                                                       └──▶ after 20 ms: it goes on, and the allowance doubles,
+                                                            unless consumers took 2 MiB
+    held ≤ a quarter of it, or consumers took 2 MiB in 20 ms ──▶ the allowance halves again, down to 4 MiB
 
 Rules:
 
@@ -19,11 +20,14 @@ Rules:
 - A task that publishes, of this program or for a request, returns from its ``await`` when its own pause is over.
 - Every pause ends by time. So no circle of waiting is possible, whatever waits for whom: not with messages that go
   round between brokers, not with a consumer that waits for its own publisher.
-- Time that ends a pause means that the consumers are slower than that, and the queue is to grow. Its allowance doubles,
-  and covers what it holds. So a queue that grows to some size costs its publishers as many pauses as it doubled, and no
-  pool of workers sets the pace of those who give it work: only consumers that take 2 MiB in 20 ms do.
-- A client that time has let go on runs for as long before it pauses again. So even a thousand slow queues, each with a
-  pause of its own, cost those who publish to them half of their time.
+- Time that ends a pause in which consumers took less than 2 MiB means that they are slow, and the queue is to grow. Its
+  allowance doubles, and covers what it holds. So a queue that grows to some size costs its publishers as many pauses as
+  it doubled, and no pool of workers sets the pace of those who give it work: only consumers that take 2 MiB in 20 ms
+  do. And a client runs for as long as it has paused in vain before it pauses again. So even a thousand slow queues,
+  each with a pause of its own, cost those who publish to them half of their time.
+- Where consumers are fast a queue that has grown, before they came or while the machine was busy, gets short again: its
+  allowance is halved every 20 ms, whatever it holds, and who has paused may pause again with its next publish. So a
+  flood gives way by one chunk in 20 ms, and a client that publishes little beside it waits for no longer than that.
 - A queue that crashes or is deleted lets all go on.
 
 The 20 ms are a deadline of the queue in its domain's clock, as those of messages are: no timer for each pause.
@@ -34,6 +38,8 @@ Tried and dropped:
   more than fifty messages a second, whatever it does with them, would hold its publishers back for ever.
 - 1 MiB and 16 MiB in place of 4: 64 KiB bodies had p99 of 16 ms with 1 and 4 MiB, 24 ms with 16, 200 ms without; the
   processor's time did not differ.
+- Doubling whenever time ended a pause: half of a large allowance takes long to drain, so it doubled again, and where a
+  publisher ran ahead of its consumers for the first moment, every message of the next hours waited 300 ms.
 - A look by the publisher at the queues of its last routes: it has to find them by name, and sees some of them.
 """
 
@@ -56,7 +62,6 @@ some 5 ms, so they have work while a publisher is woken."""
 LONGEST_PAUSE = 0.02
 """Seconds that a publisher may pause: four times what consumers at full speed take for half of the allowance."""
 
-
 LITTLE = 64 * 1024
 """Bytes of bodies up to which a queue does not even add up what it holds, and so is done with one comparison."""
 
@@ -76,18 +81,24 @@ class Allowance:
         queue: The queue.
     """
 
-    __slots__ = ("_delivered", "_paused", "_queue", "_until", "bytes")
+    __slots__ = ("_delivered", "_paused", "_queue", "_seen", "_seen_at", "_until", "bytes")
 
     def __init__(self, queue: QueueState) -> None:
         self.bytes = ALLOWANCE
         self._queue = queue
         self._delivered = queue.delivered  # when a publisher exceeded it last
+        self._seen = queue.delivered  # when it was last looked how fast consumers are
+        self._seen_at = queue.directory.clock.now()
         self._paused: dict[Source, None] = {}
         self._until = 0.0  # when they go on at the latest
 
     def look(self) -> None:
         """Pause this turn's publisher, or let those go on that have paused."""
         held = bytes_ready(self._queue)
+        if self.bytes > ALLOWANCE and not self._paused:
+            now = self._queue.directory.clock.now()
+            if now >= self._seen_at + LONGEST_PAUSE and self._are_fast(now, held):
+                self.bytes //= 2
         if held > self.bytes:
             self._exceeded()
         elif held <= self.bytes // 2:
@@ -107,9 +118,17 @@ class Allowance:
             return
         if not self._paused:
             clock = queue.directory.clock
-            self._until = clock.now() + LONGEST_PAUSE
+            self._seen, self._seen_at = queue.delivered, clock.now()
+            self._until = self._seen_at + LONGEST_PAUSE
             clock.set(queue, self._until)
         self._paused[source] = None
+
+    def _are_fast(self, now: float, held: int) -> bool:
+        """Return whether consumers have taken messages as fast as 2 MiB in 20 ms since this was asked last."""
+        queue = self._queue
+        taken, elapsed = queue.delivered - self._seen, now - self._seen_at
+        self._seen, self._seen_at = queue.delivered, now
+        return taken * held * LONGEST_PAUSE >= queue.ready_count() * elapsed * (ALLOWANCE // 2) > 0
 
     def _shrink(self) -> None:
         if self.bytes > ALLOWANCE:
@@ -122,19 +141,23 @@ class Allowance:
         if not self._paused:
             return
         clock = self._queue.directory.clock
-        if clock.now() < self._until:
+        now = clock.now()
+        if now < self._until:
             clock.set(self._queue, self._until)  # it was another deadline, and has replaced this one
             return
         held = bytes_ready(self._queue)
+        if self._are_fast(now, held):
+            self._let_go_on()
+            return
         self.bytes *= 2
         while self.bytes < held:
             self.bytes *= 2
-        self._let_go_on()
+        self._let_go_on(in_vain=True)
 
-    def _let_go_on(self) -> None:
+    def _let_go_on(self, *, in_vain: bool = False) -> None:
         paused, self._paused = self._paused, {}
         for source in paused:
-            source.go_ahead()
+            source.go_ahead(in_vain=in_vain)
 
     def end(self) -> None:
         """Let all go on: the queue has crashed, or is deleted."""
@@ -159,7 +182,7 @@ class Pause:
         self._queues += 1
         return True
 
-    def go_ahead(self) -> None:
+    def go_ahead(self, *, in_vain: bool) -> None:
         """Wait for one queue less."""
         self._queues -= 1
         if not self._queues and self._over is not None:

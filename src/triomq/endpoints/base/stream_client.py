@@ -112,7 +112,6 @@ class StreamClient(Client):
     _unfinished = 0  # bytes, as the account of all clients has it
     _paused_by: Pressure | None = None
     _held_back = 0  # by how many queues, since they hold more than their consumers can take for now
-    _held_since = 0.0
     _runs_until = 0.0  # before then no queue holds it back again
 
     def __init__(self, transport: Transport, engine: Engine[Any], context: BrokerContext) -> None:
@@ -285,28 +284,24 @@ class StreamClient(Client):
     def hold_back(self) -> bool:
         """Read nothing until each queue that has called this lets it go on; return False if it cannot wait.
 
-        After a pause that time has ended it runs for as long: however many slow queues it publishes to, they cost it
-        half of its time at most.
+        After a pause in vain it runs for as long: however many slow queues it publishes to, they cost it half of its
+        time at most.
         """
         if self._left or not self.only_publishes:
             return False
-        if not self._held_back:
-            now = trio.current_time()
-            if now < self._runs_until:
-                return False
-            self._held_since = now
+        if not self._held_back and trio.current_time() < self._runs_until:
+            return False
         self._held_back += 1
         self.gates.close(_CREDIT)
         return True
 
     @final
-    def go_ahead(self) -> None:
+    def go_ahead(self, *, in_vain: bool) -> None:
         """Read again, soon, unless another queue holds this client back."""
         self._held_back -= 1
+        if in_vain:
+            self._runs_until = trio.current_time() + LONGEST_PAUSE
         if not self._held_back:
-            now = trio.current_time()
-            if now >= self._held_since + LONGEST_PAUSE:
-                self._runs_until = now + LONGEST_PAUSE
             self.in_turn(self._go_ahead)
 
     def _go_ahead(self) -> None:
