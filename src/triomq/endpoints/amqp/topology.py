@@ -109,35 +109,30 @@ def _exchange_delete(channel: ServerChannel, method: ExchangeDelete) -> None:
 
 
 def _exchange_bind(channel: ServerChannel, method: ExchangeBind) -> None:
-    _bind(channel, method.source, Target.SINK, method.destination, method)
+    _change_binding(channel, Bind, method.source, Target.SINK, method.destination, method)
     if not method.no_wait:
         channel.reply(ExchangeBindOk())
 
 
 def _exchange_unbind(channel: ServerChannel, method: ExchangeUnbind) -> None:
-    _unbind(channel, method.source, Target.SINK, method.destination, method)
+    _change_binding(channel, Unbind, method.source, Target.SINK, method.destination, method)
     if not method.no_wait:
         channel.reply(ExchangeUnbindOk())
 
 
-def _bind(
-    channel: ServerChannel, source: str, target: Target, destination: str, method: ExchangeBind | QueueBind
+def _change_binding(
+    channel: ServerChannel,
+    change: type[Bind | Unbind],
+    source: str,
+    target: Target,
+    destination: str,
+    method: ExchangeBind | ExchangeUnbind | QueueBind | QueueUnbind,
 ) -> None:
     if not source or (target is Target.SINK and not destination):
         raise AMQPRefusal(403, "operation not permitted on the default exchange")
     connection = channel.connection
     binding = make_binding(source, target, destination, method.routing_key, plain_arguments(method.arguments))
-    connection.ask_unguarded(connection.domain, Bind(binding, connection.session))
-
-
-def _unbind(
-    channel: ServerChannel, source: str, target: Target, destination: str, method: ExchangeUnbind | QueueUnbind
-) -> None:
-    if not source or (target is Target.SINK and not destination):
-        raise AMQPRefusal(403, "operation not permitted on the default exchange")
-    connection = channel.connection
-    binding = make_binding(source, target, destination, method.routing_key, plain_arguments(method.arguments))
-    connection.ask_unguarded(connection.domain, Unbind(binding, connection.session))
+    connection.ask_unguarded(connection.domain, change(binding, connection.session))
 
 
 # Queues (section 1.7)
@@ -200,7 +195,7 @@ def _queue_bind(channel: ServerChannel, method: QueueBind) -> None:
     name = named(channel, method.queue)
     if is_reply_queue(name):
         raise NoSuchQueue(name)
-    _bind(channel, method.exchange, Target.QUEUE, name, _keyed(name, method))
+    _change_binding(channel, Bind, method.exchange, Target.QUEUE, name, _keyed(name, method))
     if not method.no_wait:
         channel.reply(QueueBindOk())
 
@@ -208,7 +203,7 @@ def _queue_bind(channel: ServerChannel, method: QueueBind) -> None:
 def _queue_unbind(channel: ServerChannel, method: QueueUnbind) -> None:
     name = named(channel, method.queue)
     if not is_reply_queue(name):
-        _unbind(channel, method.exchange, Target.QUEUE, name, _keyed(name, method))
+        _change_binding(channel, Unbind, method.exchange, Target.QUEUE, name, _keyed(name, method))
     channel.reply(QueueUnbindOk())
 
 
