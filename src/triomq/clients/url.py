@@ -5,10 +5,11 @@
 """
 
 from collections.abc import Callable
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
+from triomq.clients.url_options import one_of, read_credentials, read_options, read_seconds
 from triomq.errors import ConfigError
 
 DEFAULT_PORT = 5672
@@ -80,7 +81,7 @@ def parse_amqp_url(url: str) -> AMQPUrl:
     if parts.fragment:
         raise ConfigError("the URL has a '#', which ends it: write %23 in a password or a name")
     found = read(parts, port)
-    return msgspec.structs.replace(found, **_credentials(parts), **_query(parts.query))
+    return msgspec.structs.replace(found, **read_credentials(parts), **read_options(parts.query, _OPTIONS))
 
 
 _EXAMPLE = (
@@ -115,11 +116,6 @@ def _tls(parts: SplitResult, port: int | None) -> AMQPUrl:
 _SCHEMES: dict[str, Callable[[SplitResult, int | None], AMQPUrl]] = {"amqp": _tcp, "amqp+unix": _unix, "amqps": _tls}
 
 
-def _credentials(parts: SplitResult) -> dict[str, str]:
-    found = {"user": parts.username, "password": parts.password}
-    return {name: unquote(value) for name, value in found.items() if value is not None}
-
-
 def _whole(most: int, least: int = 0) -> Callable[[str], int]:
     """Make a reader of whole numbers within bounds."""
 
@@ -131,40 +127,12 @@ def _whole(most: int, least: int = 0) -> Callable[[str], int]:
     return read
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise ValueError("seconds, more than 0")
-    return seconds
-
-
-def _mechanism(text: str) -> str:
-    if text not in ("plain", "external"):
-        raise ValueError("plain or external")
-    return text
-
-
 _OPTIONS: dict[str, Callable[[str], int | float | str]] = {
     "heartbeat": _whole(65535),
     "frame_max": _whole(2**32 - 1, FRAME_MIN_SIZE),
     "channel_max": _whole(65535, 1),
-    "timeout": _seconds,
+    "timeout": read_seconds,
     "virtual_host": str,
     "name": str,
-    "auth_mechanism": _mechanism,
+    "auth_mechanism": one_of("plain", "external"),
 }
-
-
-def _query(query: str) -> dict[str, int | float | str]:
-    found: dict[str, int | float | str] = {}
-    for name, text in parse_qsl(query, keep_blank_values=True):
-        if name not in _OPTIONS:
-            raise ConfigError(f"the URL's option {name!r} is not known; there are {', '.join(_OPTIONS)}")
-        try:
-            found[name] = _OPTIONS[name](text)
-        except ValueError as error:
-            raise ConfigError(f"the URL's option {name} is {text!r}; it must be {error}") from None
-    return found

@@ -7,10 +7,11 @@ question mark.
 
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from triomq.clients.url_options import one_of, read_credentials, read_options, read_seconds
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import EXTENSIONS, Dialect, Settings
 
@@ -83,41 +84,11 @@ def parse_emqp_url(url: str) -> EMQPUrl:
         raise ConfigError(f"the URL begins with {url.partition(':')[0][:20]!r}, which is no eMQP; {_EXAMPLE}")
     if parts.fragment or parts.path.strip("/"):
         raise ConfigError(f"the URL has something behind the port that it has no place for; {_EXAMPLE}")
-    found: dict[str, object] = dict(_options(parts.query))
-    credentials = {"user": parts.username, "password": parts.password}
-    found |= {name: unquote(value) for name, value in credentials.items() if value is not None}
+    found = {**read_options(parts.query, _READERS), **read_credentials(parts)}
     if bool(found.get("keys")) != bool(found.get("server_key")):
         raise ConfigError("the URL has one of keys and server_key; each needs the other")
     found |= {"host": unquote(parts.hostname or "127.0.0.1"), "port": DEFAULT_PORT if port is None else port}
     return msgspec.convert(found, EMQPUrl)
-
-
-def _options(query: str) -> list[tuple[str, object]]:
-    found: list[tuple[str, object]] = []
-    for name, text in parse_qsl(query, keep_blank_values=True):
-        if name not in _READERS:
-            raise ConfigError(f"the URL's option {name!r} is not known; there are {', '.join(_READERS)}")
-        try:
-            found.append((name, _READERS[name](text)))
-        except ValueError as error:
-            raise ConfigError(f"the URL's option {name} is {text!r}; it must be {error}") from None
-    return found
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise ValueError("seconds, more than 0")
-    return seconds
-
-
-def _dialect(text: str) -> str:
-    if text not in ("eventmq-0.3", "strict"):
-        raise ValueError("eventmq-0.3 or strict")
-    return text
 
 
 def _flag(text: str) -> bool:
@@ -135,10 +106,10 @@ def _file(text: str) -> str:
 _READERS: dict[str, Callable[[str], object]] = {
     "keys": _file,
     "server_key": _file,
-    "dialect": _dialect,
+    "dialect": one_of("eventmq-0.3", "strict"),
     "extensions": _flag,
-    "heartbeat": _seconds,
-    "silence": _seconds,
-    "timeout": _seconds,
+    "heartbeat": read_seconds,
+    "silence": read_seconds,
+    "timeout": read_seconds,
     "name": str,
 }
