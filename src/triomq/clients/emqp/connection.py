@@ -57,10 +57,11 @@ class EMQPReply(msgspec.Struct, frozen=True):
 class _Pending:
     """A command that waits for ACK, and perhaps for an answer."""
 
-    __slots__ = ("_done", "acked", "again", "error", "guarantee", "reply", "wants_reply")
+    __slots__ = ("_done", "acked", "again", "error", "guarantee", "msgid", "reply", "wants_reply")
 
     def __init__(self, again: Callable[[], bytes], *, wants_reply: bool, guarantee: bool) -> None:
         self.again = again
+        self.msgid = b""  # under which it was given last
         self.wants_reply = wants_reply
         self.guarantee = guarantee
         self.acked = False
@@ -266,6 +267,7 @@ class EMQPConnection:
         await self._link.wait_room()
         pending = _Pending(command, wants_reply=wants_reply, guarantee=guarantee)
         self._give(pending)
+        self._link.flush()
         if not self.has_extensions and not wants_reply:
             await self._link.wait_room()
             self._forget(pending)
@@ -277,12 +279,11 @@ class EMQPConnection:
         return pending.reply
 
     def _give(self, pending: _Pending) -> None:
-        self._pending[pending.again()] = pending
-        self._link.flush()
+        pending.msgid = pending.again()
+        self._pending[pending.msgid] = pending
 
     def _forget(self, pending: _Pending) -> None:
-        for msgid in [msgid for msgid, found in self._pending.items() if found is pending]:
-            del self._pending[msgid]
+        self._pending.pop(pending.msgid, None)
 
     # What comes
 
@@ -334,13 +335,12 @@ class EMQPConnection:
         if self.has_extensions:
             for topic in self._topics:
                 self._link.engine.subscribe(topic)
-        waiting, again = dict(self._pending), [one for one in self._pending.values() if not one.acked]
-        for msgid, pending in waiting.items():
-            if not pending.acked:
-                del self._pending[msgid]
+        again = [pending for pending in self._pending.values() if not pending.acked]
+        for pending in again:
+            self._forget(pending)
         for pending in again:
             try:
-                self._pending[pending.again()] = pending
+                self._give(pending)
             except LocalProtocolError as error:
                 pending.finish(error)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Self
 
+import msgspec
 import trio
 
 from triomq.clients.emqp.link import EMQPLink
@@ -81,8 +82,6 @@ class EMQPJob:
             error: Why.
             retry: Whether another attempt is worth while.
         """
-        import msgspec
-
         message = msgspec.json.encode({"value": str(error)})
         name = type(error).__name__
         self._worker.answer(
