@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PERSISTENT = 2  # the delivery mode
 
 
-class Part(NamedTuple):
+class InspectedPart(NamedTuple):
     """Neighbours in a run that go together.
 
     Args:
@@ -80,7 +80,7 @@ class Inspector:
         modes = by_mode(framing, run.contents)
         return modes[0][0] if len(modes) == 1 else None
 
-    def parts(self, run: PublishRun) -> Iterator[Part]:
+    def parts(self, run: PublishRun) -> Iterator[InspectedPart]:
         """Cut a run into messages that go together.
 
         Raises:
@@ -99,13 +99,13 @@ class Inspector:
                 done = number + 1
         yield from self._alike(framing, contents[done:] if done else contents)
 
-    def _alike(self, framing: Framing, contents: list[bytes]) -> Iterator[Part]:
+    def _alike(self, framing: Framing, contents: list[bytes]) -> Iterator[InspectedPart]:
         """Cut neighbours that go on as they came where the delivery mode changes."""
         if contents:
             for persistent, some in self._by_mode(framing, contents):
-                yield Part(framing, some, persistent)
+                yield InspectedPart(framing, some, persistent)
 
-    def _inspect(self, framing: Framing, content: bytes) -> Part | None:
+    def _inspect(self, framing: Framing, content: bytes) -> InspectedPart | None:
         """Check one message's properties, and return what becomes of it; None if it goes on as it came.
 
         Raises:
@@ -129,7 +129,7 @@ class Inspector:
         elif not keys:
             return None
         ((persistent, _),) = self._by_mode(framing, [content])
-        return Part(framing, [content], persistent, keys)
+        return InspectedPart(framing, [content], persistent, keys)
 
     def _by_mode(self, framing: Framing, contents: list[bytes]) -> Sequence[tuple[bool, list[bytes]]]:
         return by_mode(framing, contents) if self._has_store else [(False, contents)]

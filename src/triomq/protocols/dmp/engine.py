@@ -29,7 +29,6 @@ from triomq.protocols.dmp.events import (
     Event,
     Failed,
     LeasePresented,
-    MessageRun,
     Ready,
     RefusalReceived,
     Silent,
@@ -238,11 +237,8 @@ class DMPEngine:
         except PeerError as error:
             fault = error
         if reader.runs:
-            runs, reader.runs = reader.runs, []
-            self._events += [
-                MessageRun(envelope, contents, sum(map(len, contents)), envelopes)
-                for envelope, contents, envelopes in runs
-            ]
+            self._events += reader.runs
+            reader.runs = []
         if fault is not None:
             self._fail(fault)
 

@@ -26,11 +26,11 @@ Rules:
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from triomq.errors import RemoteProtocolError
 from triomq.protocols.dmp.codes import PeerError
 from triomq.protocols.dmp.envelope import Envelope, frame_of
+from triomq.protocols.dmp.events import MessageRun
 from triomq.protocols.fields import check_table
 from triomq.protocols.properties import plan_of
 
@@ -57,14 +57,6 @@ _LARGEST_FRAME = 80
 
 # A run of so many messages with one envelope stays one: then another one costs little.
 _LONG = 16
-
-
-class Run(NamedTuple):
-    """Consecutive messages with the same flags and options; fields as those of ``MessageRun``."""
-
-    envelope: Envelope
-    contents: list[bytes]
-    envelopes: list[Envelope] | None
 
 
 class MessageReader:
@@ -94,7 +86,7 @@ class MessageReader:
     )
 
     def __init__(self, max_size: int) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[MessageRun] = []
         self.begun = 0  # how many messages were begun and not whole at the end of a chunk
         self._max_size = max_size
         self._pending = bytearray()
@@ -333,11 +325,12 @@ class MessageReader:
         """End the present run."""
         if self._contents:
             assert self._envelope is not None
+            contents, size = self._contents, sum(map(len, self._contents))
             if self._envelopes is None:
-                self.runs.append(Run(self._envelope, self._contents, None))
+                self.runs.append(MessageRun(self._envelope, contents, size))
             else:
                 envelopes = self._envelopes_so_far()
-                self.runs.append(Run(envelopes[0], self._contents, envelopes))
+                self.runs.append(MessageRun(envelopes[0], contents, size, envelopes))
                 self._envelopes = None
             self._contents = []
 

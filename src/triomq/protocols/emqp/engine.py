@@ -59,7 +59,7 @@ from triomq.protocols.emqp.frames import (
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers
 from triomq.protocols.emqp.outbox import Outbox
 from triomq.protocols.emqp.queues import WeightedQueue
-from triomq.protocols.emqp.reader import MOST_SLOTS, Reading, find_row, is_id, shown
+from triomq.protocols.emqp.reader import MOST_SLOTS, ReadingContext, find_row, is_id, shown
 from triomq.protocols.emqp.settings import EXTENSIONS, Dialect, Settings
 from triomq.protocols.emqp.states import BROKER, BROKER_STALE, PEER_STALE, PEERS, Role, Stale, State, StateTable
 from triomq.protocols.emqp.timers import Timers
@@ -98,7 +98,7 @@ class EMQPEngine:
         self._new_id = new_id
         self._epoch = unix_time - now
         self._settings = settings
-        self._reading = Reading(False, settings.max_message_size)
+        self._reading = ReadingContext(False, settings.max_message_size)
         self._timers = Timers(now, settings.heartbeat, settings.inform)
         self._has_heard = False
 
@@ -147,7 +147,7 @@ class EMQPEngine:
         """Note what the peer knows; it counts if this side knows it too."""
         self.capabilities = extension.capabilities
         self.is_extended = EXTENSIONS in extension.capabilities and EXTENSIONS in self._settings.capabilities
-        self._reading = Reading(self.is_extended, self._settings.max_message_size)
+        self._reading = ReadingContext(self.is_extended, self._settings.max_message_size)
 
     # What goes
 

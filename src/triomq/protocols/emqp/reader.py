@@ -49,17 +49,17 @@ MOST_SLOTS: Final = 1_000_000
 """Jobs that one READY can ask for: no worker has so many, and the sum of many READYs stays a small number."""
 
 
-class Reading(NamedTuple):
+class ReadingContext(NamedTuple):
     """What a reader has to know of the conversation."""
 
     is_extended: bool
     max_message_size: int
 
 
-Read: TypeAlias = Callable[[Sequence[bytes], Reading], Event | None]
+Read: TypeAlias = Callable[[Sequence[bytes], ReadingContext], Event | None]
 
 
-class Row(NamedTuple):
+class CommandRow(NamedTuple):
     """One command: the event of the state table, how many frames it has at least, and what reads it."""
 
     received: str
@@ -67,7 +67,7 @@ class Row(NamedTuple):
     read: Read
 
 
-def find_row(frames: Sequence[bytes]) -> Row:
+def find_row(frames: Sequence[bytes]) -> CommandRow:
     """Return the row of a message's command.
 
     Raises:
@@ -90,7 +90,7 @@ def shown(frame: bytes) -> str:
     return frame[:40].decode("utf-8", "backslashreplace")
 
 
-def _extension(frames: Sequence[bytes], position: int, reading: Reading) -> Extension:
+def _extension(frames: Sequence[bytes], position: int, reading: ReadingContext) -> Extension:
     """Return what the extension frame says, if the peer has announced that it sends one."""
     return decode_extension(frames[position]) if reading.is_extended and len(frames) > position else NO_EXTENSION
 
@@ -103,7 +103,7 @@ def _announcement(frames: Sequence[bytes], position: int) -> Extension:
         return NO_EXTENSION
 
 
-def _message(frame: bytes, reading: Reading) -> bytes:
+def _message(frame: bytes, reading: ReadingContext) -> bytes:
     """Return a message; those of released programs are text, and what is not would end them."""
     if len(frame) > reading.max_message_size:
         raise PeerError(f"a message of {len(frame)} bytes; at most {reading.max_message_size} are allowed")
@@ -123,7 +123,7 @@ def _id(frame: bytes) -> bytes:
     return frame
 
 
-def _read_inform(frames: Sequence[bytes], reading: Reading) -> Informed:
+def _read_inform(frames: Sequence[bytes], reading: ReadingContext) -> Informed:
     role = frames[5]
     if role not in (b"client", b"worker", b"scheduler"):
         raise PeerError(f"{shown(role)} is no role; there are client, worker and scheduler")
@@ -131,11 +131,11 @@ def _read_inform(frames: Sequence[bytes], reading: Reading) -> Informed:
     return Informed(frames[3], cast(Role, role.decode()), queues, _announcement(frames, 6))
 
 
-def _read_ack(frames: Sequence[bytes], reading: Reading) -> Acknowledged:
+def _read_ack(frames: Sequence[bytes], reading: ReadingContext) -> Acknowledged:
     return Acknowledged(_id(frames[4]), _announcement(frames, 5))
 
 
-def _read_ready(frames: Sequence[bytes], reading: Reading) -> SlotsOffered:
+def _read_ready(frames: Sequence[bytes], reading: ReadingContext) -> SlotsOffered:
     """Read READY; only our own workers count."""
     if not reading.is_extended or len(frames) < 5:
         return SlotsOffered(1)
@@ -145,7 +145,7 @@ def _read_ready(frames: Sequence[bytes], reading: Reading) -> SlotsOffered:
     return SlotsOffered(int(digits))
 
 
-def _read_request(frames: Sequence[bytes], reading: Reading) -> Requested:
+def _read_request(frames: Sequence[bytes], reading: ReadingContext) -> Requested:
     return Requested(
         frames[3],
         check_name(frames[4]),
@@ -155,13 +155,13 @@ def _read_request(frames: Sequence[bytes], reading: Reading) -> Requested:
     )
 
 
-def _read_reply(frames: Sequence[bytes], reading: Reading) -> Replied:
+def _read_reply(frames: Sequence[bytes], reading: ReadingContext) -> Replied:
     """Read REPLY: of released workers with the request's id, of others under that id."""
     request = _id(frames[5]) if len(frames) > 5 else frames[3]
     return Replied(request, _message(frames[4], reading), _extension(frames, 6, reading))
 
 
-def _read_publish(frames: Sequence[bytes], reading: Reading) -> TopicPublished:
+def _read_publish(frames: Sequence[bytes], reading: ReadingContext) -> TopicPublished:
     """Read PUBLISH: of clients with headers, of publishers and released ones without."""
     topic = check_name(frames[4], "topic")
     if len(frames) == 6:
@@ -170,7 +170,7 @@ def _read_publish(frames: Sequence[bytes], reading: Reading) -> TopicPublished:
     return TopicPublished(frames[3], topic, parse_headers(frames[5]), message, extension)
 
 
-def _read_schedule(frames: Sequence[bytes], reading: Reading) -> ScheduleSet:
+def _read_schedule(frames: Sequence[bytes], reading: ReadingContext) -> ScheduleSet:
     """Read SCHEDULE: as released ones write it with its times in frames, as the specification has it without."""
     queue, headers = check_name(frames[4]), parse_headers(frames[5])
     if len(frames) == 7:
@@ -205,59 +205,59 @@ def _interval(frame: bytes) -> float:
     return seconds
 
 
-def _read_unschedule(frames: Sequence[bytes], reading: Reading) -> ScheduleRemoved:
+def _read_unschedule(frames: Sequence[bytes], reading: ReadingContext) -> ScheduleRemoved:
     message = _message(frames[6 if len(frames) == 7 else 7], reading)
     return ScheduleRemoved(frames[3], check_name(frames[4]), parse_headers(frames[5]), message)
 
 
-def _read_subscribe(frames: Sequence[bytes], reading: Reading) -> Subscribed:
+def _read_subscribe(frames: Sequence[bytes], reading: ReadingContext) -> Subscribed:
     return Subscribed(frames[3], check_name(frames[4], "topic"))
 
 
-def _read_unsubscribe(frames: Sequence[bytes], reading: Reading) -> Unsubscribed:
+def _read_unsubscribe(frames: Sequence[bytes], reading: ReadingContext) -> Unsubscribed:
     return Unsubscribed(frames[3], check_name(frames[4], "topic"))
 
 
-def _read_error(frames: Sequence[bytes], reading: Reading) -> RefusalReceived:
+def _read_error(frames: Sequence[bytes], reading: ReadingContext) -> RefusalReceived:
     code, text = frames[5][:40], frames[6][:1000]
     return RefusalReceived(_id(frames[4]), code.decode("utf-8", "replace"), text.decode("utf-8", "replace"))
 
 
-def _read_admin(frames: Sequence[bytes], reading: Reading) -> AdminAsked:
+def _read_admin(frames: Sequence[bytes], reading: ReadingContext) -> AdminAsked:
     return AdminAsked(frames[3], cast(AdminCommand, frames[2].decode()))
 
 
-def _read_disconnect(frames: Sequence[bytes], reading: Reading) -> DisconnectAsked:
+def _read_disconnect(frames: Sequence[bytes], reading: ReadingContext) -> DisconnectAsked:
     return DisconnectAsked(frames[3])
 
 
-def _read_goodbye(frames: Sequence[bytes], reading: Reading) -> PeerLeaving:
+def _read_goodbye(frames: Sequence[bytes], reading: ReadingContext) -> PeerLeaving:
     return PeerLeaving()
 
 
-def _read_heartbeat(frames: Sequence[bytes], reading: Reading) -> None:
+def _read_heartbeat(frames: Sequence[bytes], reading: ReadingContext) -> None:
     """Pass over the time: one program in Go writes it as a letter."""
 
 
-COMMANDS: Final[Mapping[bytes, Row]] = {
-    b"INFORM": Row("received INFORM", 6, _read_inform),
-    b"ACK": Row("received ACK", 5, _read_ack),
-    b"READY": Row("received READY", 4, _read_ready),
-    b"REQUEST": Row("received REQUEST", 7, _read_request),
-    b"REPLY": Row("received REPLY", 5, _read_reply),
-    b"PUBLISH": Row("received PUBLISH", 6, _read_publish),
-    b"SCHEDULE": Row("received SCHEDULE", 7, _read_schedule),
-    b"UNSCHEDULE": Row("received UNSCHEDULE", 7, _read_unschedule),
-    b"HEARTBEAT": Row("received HEARTBEAT", 4, _read_heartbeat),
-    b"SUBSCRIBE": Row("received SUBSCRIBE", 5, _read_subscribe),
-    b"UNSUBSCRIBE": Row("received UNSUBSCRIBE", 5, _read_unsubscribe),
-    b"ERROR": Row("received ERROR", 7, _read_error),
-    b"STATUS": Row("received STATUS", 4, _read_admin),
-    b"ROUTER_SHOW_WORKERS": Row("received ROUTER_SHOW_WORKERS", 4, _read_admin),
-    b"ROUTER_SHOW_SCHEDULERS": Row("received ROUTER_SHOW_SCHEDULERS", 4, _read_admin),
-    b"HELLO": Row("received HELLO", 4, _read_admin),
-    b"DISCONNECT": Row("received DISCONNECT", 4, _read_disconnect),
-    b"KBAI": Row("received KBAI", 4, _read_goodbye),
-    b"KBYE": Row("received KBAI", 4, _read_goodbye),
+COMMANDS: Final[Mapping[bytes, CommandRow]] = {
+    b"INFORM": CommandRow("received INFORM", 6, _read_inform),
+    b"ACK": CommandRow("received ACK", 5, _read_ack),
+    b"READY": CommandRow("received READY", 4, _read_ready),
+    b"REQUEST": CommandRow("received REQUEST", 7, _read_request),
+    b"REPLY": CommandRow("received REPLY", 5, _read_reply),
+    b"PUBLISH": CommandRow("received PUBLISH", 6, _read_publish),
+    b"SCHEDULE": CommandRow("received SCHEDULE", 7, _read_schedule),
+    b"UNSCHEDULE": CommandRow("received UNSCHEDULE", 7, _read_unschedule),
+    b"HEARTBEAT": CommandRow("received HEARTBEAT", 4, _read_heartbeat),
+    b"SUBSCRIBE": CommandRow("received SUBSCRIBE", 5, _read_subscribe),
+    b"UNSUBSCRIBE": CommandRow("received UNSUBSCRIBE", 5, _read_unsubscribe),
+    b"ERROR": CommandRow("received ERROR", 7, _read_error),
+    b"STATUS": CommandRow("received STATUS", 4, _read_admin),
+    b"ROUTER_SHOW_WORKERS": CommandRow("received ROUTER_SHOW_WORKERS", 4, _read_admin),
+    b"ROUTER_SHOW_SCHEDULERS": CommandRow("received ROUTER_SHOW_SCHEDULERS", 4, _read_admin),
+    b"HELLO": CommandRow("received HELLO", 4, _read_admin),
+    b"DISCONNECT": CommandRow("received DISCONNECT", 4, _read_disconnect),
+    b"KBAI": CommandRow("received KBAI", 4, _read_goodbye),
+    b"KBYE": CommandRow("received KBAI", 4, _read_goodbye),
 }
 """What is understood; KBYE is what released programs call KBAI."""
