@@ -101,13 +101,19 @@ async def test_nobody_stops_the_broker(served: Served) -> None:
 async def test_administrators_see_workers_and_what_waits_for_them(served: Served) -> None:
     worker, client = await served.worker("email", weight=40, ready=2), await served.client()
     await client.request(CALL, "email")
-    await worker.hear(b"REQUEST")
+    (request,) = await worker.hear(b"REQUEST")
     (found,) = (await ask(client, b"ROUTER_SHOW_WORKERS"))["connected_workers"].values()
     assert isinstance(found, dict)
     assert (found["queues"], found["available_slots"]) == ([[40, "email"]], 1)
     status = await ask(client)
     assert status["inflight_messages_by_queue"] == {"email": 1}
+    assert status["latency_messages_by_queue"] == {}
     assert await ask(client, b"ROUTER_SHOW_SCHEDULERS") == {"connected_schedulers": {}}
+    await worker.reply(request)
+    await worker.answer_to(await worker.send(b"STATUS"))  # comes behind the REPLY
+    status = await ask(client)
+    (mean,), (longest,) = (status[f"{kind}latency_messages_by_queue"].values() for kind in ("", "max_"))
+    assert 0 < mean == longest < 60_000
 
 
 # Topics

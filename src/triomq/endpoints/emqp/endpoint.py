@@ -5,7 +5,7 @@ client ── REQUEST ──> EMQPPeer ── publish ──> queue ── credi
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from typing import Final
 from uuid import uuid4
@@ -146,14 +146,18 @@ class EMQPEndpoint(Endpoint):
         directory = self.context.domains[self.domain_name].directory
         workers = {_name(peer): peer.worker for peer in self.peers.values() if peer.worker is not None}
         names = sorted({queue.name for worker in workers.values() for queue in worker.queues} | {DEFAULT_QUEUE})
+        latencies: defaultdict[str, list[float]] = defaultdict(list)  # milliseconds
+        for worker in workers.values():
+            for name, times in worker.latencies.items():
+                latencies[name] += times
         queues = {name: directory.queues[name].statistics() for name in names if name in directory.queues}
         return {
             "inflight_messages_by_queue": {name: queue.unsettled for name, queue in queues.items()},
             "waiting_messages_by_queue": {name: queue.ready for name, queue in queues.items()},
             "processed_messages_by_queue": {name: queue.delivered - queue.unsettled for name, queue in queues.items()},
             "processed_messages_by_worker": {name: worker.done for name, worker in workers.items()},
-            "latency_messages_by_queue": {},
-            "max_latency_messages_by_queue": {},
+            "latency_messages_by_queue": {name: sum(times) / len(times) for name, times in latencies.items()},
+            "max_latency_messages_by_queue": {name: max(times) for name, times in latencies.items()},
         }
 
 

@@ -19,6 +19,7 @@ Rules:
 - Answers still come from a worker that has said goodbye. It is let go when nothing is out with it any more.
 """
 
+from collections import defaultdict, deque
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import trio
 
-from triomq.core import Batch, Outcome, Slots, Subscription, settle
+from triomq.core import Batch, Directory, Outcome, Slots, Subscription, settle
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, as_request, decode_request
 from triomq.protocols.emqp import (
     NO_EXTENSION,
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 _FAILED: Final = ("failed", "timed-out", "lost")
 """States of a job that is worth another attempt; released workers name none."""
 
+_TIMES: Final = 100
+"""Jobs of each queue whose times are remembered, for administrators."""
+
 _GRACE: Final = 5.0
 """Seconds that a worker has to end a job itself, and to say so."""
 
@@ -61,6 +65,7 @@ class Job(msgspec.Struct, eq=False):
         position: Where in it.
         request: What the requester calls it.
         headers: What the requester wants.
+        given: When the worker got it, on Trio's clock.
         origin: Whom to answer; None if it came over another wire.
         reply_to: With another wire: where the answer goes, empty for nowhere.
         correlation_id: With that: what is to stand on it.
@@ -70,6 +75,7 @@ class Job(msgspec.Struct, eq=False):
     position: int
     request: bytes
     headers: Headers
+    given: float
     origin: RequestProperties | None
     reply_to: str = ""
     correlation_id: str | None = None
@@ -98,6 +104,8 @@ class WorkerSide:
         self.slots = Slots()
         self.out: dict[bytes, Job] = {}
         self.done = 0
+        self.latencies: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_TIMES))
+        """Milliseconds that its last jobs took, by queue."""
         self._subscriptions: list[Subscription] = []
         self._deadlines: list[tuple[float, int, bytes, Job]] = []  # a heap: when a job that is out is to be given up
         self._numbers = count()
@@ -133,21 +141,21 @@ class WorkerSide:
             settle(batch, Outcome.REJECT, (position,))
             self.slots.offer(1)
             return
-        extension = NO_EXTENSION
+        extension, now = NO_EXTENSION, trio.current_time()
         if head.traits.codec == EMQP_CODEC:
             origin = decode_request(message.properties)
-            job = Job(batch, position, origin.msgid, parse_headers(origin.headers), origin)
+            job = Job(batch, position, origin.msgid, parse_headers(origin.headers), now, origin)
             if origin.extension and engine.is_extended:
                 extension = decode_extension(origin.extension)
         else:
             properties = self._peer.directory.codecs.decode(message)
             request, headers = as_request(properties, self._peer.new_id())
             reply_to, correlation_id = properties.reply_to or "", properties.correlation_id
-            job = Job(batch, position, request, headers, None, reply_to, correlation_id)
+            job = Job(batch, position, request, headers, now, None, reply_to, correlation_id)
         msgid = job.request if job.request not in self.out else self._peer.new_id()
         self.out[msgid] = job
         if job.headers.timeout:
-            deadline = trio.current_time() + job.headers.timeout + _GRACE
+            deadline = now + job.headers.timeout + _GRACE
             heappush(self._deadlines, (deadline, next(self._numbers), msgid, job))
         if engine.is_extended:
             extension = msgspec.structs.replace(extension, attempt=batch.attempts + 1)
@@ -165,6 +173,9 @@ class WorkerSide:
         if job is None:
             self._peer.count("late", "REPLY to no job that is out with this worker")
             return
+        if job.batch.queue is not None:
+            times = self.latencies[Directory.name_of(job.batch.queue)]
+            times.append((trio.current_time() - job.given) * 1000)
         failed = event.extension.state in _FAILED and event.extension.retry is not False
         if failed and job.origin is not None and job.has_retries:
             settle(job.batch, Outcome.REQUEUE, (job.position,))
