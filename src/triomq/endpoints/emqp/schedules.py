@@ -30,20 +30,19 @@ from triomq.core import (
     EVERYTHING,
     CachedRoute,
     Clock,
-    DeclareQueue,
     Directory,
     Head,
     Permissions,
     Publisher,
     PublishingPaused,
-    QueueOptions,
+    Restarting,
     ScheduleRecords,
-    Session,
     traits_of,
 )
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.emqp.content import DEFAULT_QUEUE, EMQP_CODEC, RequestProperties, encode_request
+from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request
+from triomq.endpoints.emqp.queues import queue_for
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt
 from triomq.protocols.emqp import Headers, make_headers, parse_headers
 from triomq.timetable import Progress, Timetable, advance, begin, resume
@@ -205,7 +204,7 @@ class Scheduler(Client):
             self._waits, self._sending = True, None
             self._publisher(EVERYTHING).when_open(paused.pressure, self._open_again)
             return False
-        except trio.WouldBlock:  # the domain is being restarted
+        except Restarting:  # the domain is
             self._waits, self._sending = True, None
             self.start_task(self._try_later)
             return False
@@ -218,12 +217,7 @@ class Scheduler(Client):
 
     def _publish(self, key: str, schedule: Schedule) -> None:
         domain = self.context.domains[self._domain]
-        queue = schedule.queue if schedule.queue in domain.directory.queues else DEFAULT_QUEUE
-        if queue not in domain.directory.queues:
-            session = Session(domain.ref, domain.directory)
-            session.attach()
-            domain.ref.ask_nowait(DeclareQueue(queue, QueueOptions(), session))
-            session.detach()
+        queue = queue_for(schedule.queue, domain.directory, domain.ref)
         asked = parse_headers(schedule.headers)
         headers = make_headers(guarantee=asked.guarantee, retry_count=asked.retry_count, timeout=asked.timeout)
         tick = f"{key}-{schedule.progress.due:.3f}".encode()
