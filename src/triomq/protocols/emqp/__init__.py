@@ -37,7 +37,9 @@ from triomq.protocols.emqp.frames import (
     Frames,
     command,
     is_text,
+    job_frames,
     message_ids,
+    name_frame,
     publish_frames,
     reply_frames,
     request_frames,
@@ -46,6 +48,7 @@ from triomq.protocols.emqp.headers import NO_HEADERS, Headers, make_headers, par
 from triomq.protocols.emqp.jobs import ENDED, ITEM_WINDOW, MOST_IDS, JobState
 from triomq.protocols.emqp.peer import PeerEngine
 from triomq.protocols.emqp.queues import DEFAULT_QUEUE, WeightedQueue
+from triomq.protocols.emqp.runs import ReplyRun, RequestRun
 from triomq.protocols.emqp.settings import EXTENSIONS, Dialect, Settings
 from triomq.protocols.emqp.states import Role, State
 
@@ -85,6 +88,8 @@ __all__ = [
     "Progressed",
     "RefusalReceived",
     "Replied",
+    "ReplyRun",
+    "RequestRun",
     "Requested",
     "Role",
     "ScheduleRemoved",
@@ -108,8 +113,10 @@ __all__ = [
     "decode_extension",
     "encode_extension",
     "is_text",
+    "job_frames",
     "make_headers",
     "message_ids",
+    "name_frame",
     "parse_headers",
     "publish_frames",
     "reply_frames",
