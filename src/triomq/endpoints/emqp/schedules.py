@@ -30,20 +30,20 @@ from triomq.core import (
     EVERYTHING,
     CachedRoute,
     Clock,
-    DeclareQueue,
     Directory,
     Head,
+    KeyedRecords,
     Permissions,
     Publisher,
     PublishingPaused,
-    QueueOptions,
-    ScheduleRecords,
-    Session,
+    RecordKind,
+    Restarting,
     traits_of,
 )
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.emqp.content import DEFAULT_QUEUE, EMQP_CODEC, RequestProperties, encode_request
+from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request
+from triomq.endpoints.emqp.queues import queue_for
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt
 from triomq.protocols.emqp import Headers, make_headers, parse_headers
 from triomq.timetable import Progress, Timetable, advance, begin, resume
@@ -99,8 +99,8 @@ class ScheduleBook:
         self.schedules: dict[str, Schedule] = {}
         self.is_served = False
         """Whether there is a scheduler: of two, each tick would be sent twice."""
-        self._records = ScheduleRecords(directory)
-        for key, value in self._records.recovered():
+        self._records = KeyedRecords(directory, RecordKind.SCHEDULE)
+        for (key,), value in self._records.recovered():
             try:
                 schedule = _decode(value)
             except msgspec.DecodeError as error:
@@ -126,7 +126,7 @@ class ScheduleBook:
         """End a schedule, if it is there."""
         if self.schedules.pop(key, None) is not None:
             self.clock.forget(key)
-            self._records.remove(key)
+            self._records.remove((key,))
 
     def advance(self, key: str, schedule: Schedule) -> None:
         """Note that a tick was sent, and set the next one."""
@@ -142,7 +142,7 @@ class ScheduleBook:
 
     def _put(self, key: str, schedule: Schedule) -> None:
         self._enter(key, schedule)
-        self._records.put(key, _encode(schedule))
+        self._records.put((key,), _encode(schedule))
 
     def _enter(self, key: str, schedule: Schedule) -> None:
         self.schedules[key] = schedule
@@ -205,7 +205,7 @@ class Scheduler(Client):
             self._waits, self._sending = True, None
             self._publisher(EVERYTHING).when_open(paused.pressure, self._open_again)
             return False
-        except trio.WouldBlock:  # the domain is being restarted
+        except Restarting:  # the domain is
             self._waits, self._sending = True, None
             self.start_task(self._try_later)
             return False
@@ -218,12 +218,7 @@ class Scheduler(Client):
 
     def _publish(self, key: str, schedule: Schedule) -> None:
         domain = self.context.domains[self._domain]
-        queue = schedule.queue if schedule.queue in domain.directory.queues else DEFAULT_QUEUE
-        if queue not in domain.directory.queues:
-            session = Session(domain.ref, domain.directory)
-            session.attach()
-            domain.ref.ask_nowait(DeclareQueue(queue, QueueOptions(), session))
-            session.detach()
+        queue = queue_for(schedule.queue, domain.directory, domain.ref)
         asked = parse_headers(schedule.headers)
         headers = make_headers(guarantee=asked.guarantee, retry_count=asked.retry_count, timeout=asked.timeout)
         tick = f"{key}-{schedule.progress.due:.3f}".encode()
