@@ -1,6 +1,6 @@
 """Errors on their way from a worker to a caller: a class's name, a text, a traceback, and those inside of a group.
 
-    exception ──> describe ──> Failure ──> REPLY: extension frame (type, message, traceback), message {"value", "errors"}
+    exception ──> describe ──> Failure ──> REPLY: extension (type, message, traceback), message {"value", "errors"}
                                               │
     JobFailed, JobTimedOut, …, JobsFailed <── error_of
 

@@ -19,8 +19,8 @@ from triomq.checked import Checked
 from triomq.errors import ConfigError, JobExpired
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.options import Priority, Seconds, in_milliseconds
-from triomq.jobs.running import RunningJob, find_current_job
-from triomq.protocols.emqp import Extension
+from triomq.jobs.running import find_current_job
+from triomq.protocols.emqp import Extension, Headers, make_headers
 
 _LONGEST_TEXT = 255
 """Characters of a key on the wire."""
@@ -75,32 +75,17 @@ class Order(msgspec.Struct, frozen=True):
         definition: What is called.
         queue: Where it waits.
         payload: The call.
-        retries: How often it is tried again.
-        timeout: Seconds that an attempt may take; 0 is without limit.
+        headers: What released brokers and workers understand, too.
         extension: What else the broker is to know.
-        deadline: Seconds that are left for it; infinite without a limit.
+        seconds_left: Until it has to be done; infinite without a deadline.
     """
 
     definition: JobDefinition
     queue: str
     payload: bytes
-    retries: int
-    timeout: float
+    headers: Headers
     extension: Extension
-    deadline: float = inf
-
-    def due_within(self, seconds: float) -> "Order":
-        """Return it with so many seconds left, unless it has less already.
-
-        Raises:
-            JobExpired: There are none left.
-        """
-        if seconds >= self.deadline:
-            return self
-        if seconds <= 0:
-            raise JobExpired("", self.definition.name, "", "its deadline had passed before it was sent")
-        extension = msgspec.structs.replace(self.extension, deadline=max(1, int(seconds * 1000)))
-        return msgspec.structs.replace(self, extension=extension, deadline=seconds)
+    seconds_left: float = inf
 
 
 class OrderForm:
@@ -116,8 +101,9 @@ class OrderForm:
         self.options = options
         own = definition.options
         self._queue = options.queue or own.queue
-        self._retries = own.retries if options.retries is None else options.retries
-        self._timeout = own.timeout if options.timeout is None else options.timeout
+        retries = own.retries if options.retries is None else options.retries
+        timeout = own.timeout if options.timeout is None else options.timeout
+        self._headers = make_headers(reply_requested=True, guarantee=True, retry_count=retries, timeout=timeout)
         self._unique = own.unique if options.unique is None else options.unique
         keep = own.keep if options.keep is None else options.keep
         priority = own.priority if options.priority is None else options.priority
@@ -125,7 +111,7 @@ class OrderForm:
         self._extension = Extension(
             priority=priority or None,
             delay=in_milliseconds("delay", options.delay),
-            backoff=(in_milliseconds("backoff", first), in_milliseconds("backoff", most)) if self._retries else None,
+            backoff=(in_milliseconds("backoff", first), in_milliseconds("backoff", most)) if retries else None,
             limit=own.max_concurrency,
             rate=own.rate,
             keep=in_milliseconds("keep", keep),
@@ -145,11 +131,16 @@ class OrderForm:
         extension = self._extension
         if self._has_key or self._unique or self.options.at is not None:
             extension = self._individual(args, kwargs)
-        order = Order(self.definition, self._queue, payload, self._retries, self._timeout, extension)
+        seconds_left = inf if self.options.deadline is None else self.options.deadline
         parent = find_current_job()
         if parent is not None:
-            order = self._as_child(order, parent)
-        return order if self.options.deadline is None else order.due_within(self.options.deadline)
+            extension = msgspec.structs.replace(extension, trace=extension.trace or parent.trace)
+            if not self.options.detached:
+                extension = msgspec.structs.replace(extension, parent=(parent.id, parent.attempt))
+                seconds_left = min(seconds_left, parent.seconds_for_children)
+        if seconds_left <= 0:
+            raise JobExpired("", self.definition.name, "", "its deadline had passed before it was sent")
+        return Order(self.definition, self._queue, payload, self._headers, extension, seconds_left)
 
     def _individual(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Extension:
         """Return what depends on the arguments, and on the time."""
@@ -160,13 +151,6 @@ class OrderForm:
             unique=_bounded(self.definition.unique_of(self._unique, args, kwargs)),
             delay=self._extension.delay if at is None else max(0, round((at.timestamp() - time.time()) * 1000)),
         )
-
-    def _as_child(self, order: Order, parent: RunningJob) -> Order:
-        changes = msgspec.structs.replace(order.extension, trace=order.extension.trace or parent.trace)
-        if self.options.detached:
-            return msgspec.structs.replace(order, extension=changes)
-        changes = msgspec.structs.replace(changes, parent=(parent.id, parent.attempt))
-        return msgspec.structs.replace(order, extension=changes).due_within(parent.seconds_for_children)
 
 
 def _bounded(text: str) -> str:
