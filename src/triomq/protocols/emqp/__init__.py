@@ -43,7 +43,7 @@ from triomq.protocols.emqp.frames import (
     request_frames,
 )
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers, make_headers, parse_headers
-from triomq.protocols.emqp.jobs import MOST_IDS, JobState
+from triomq.protocols.emqp.jobs import ENDED, ITEM_WINDOW, MOST_IDS, JobState
 from triomq.protocols.emqp.peer import PeerEngine
 from triomq.protocols.emqp.queues import DEFAULT_QUEUE, WeightedQueue
 from triomq.protocols.emqp.settings import EXTENSIONS, Dialect, Settings
@@ -53,7 +53,9 @@ __all__ = [
     # Constants
     "CODES",
     "DEFAULT_QUEUE",
+    "ENDED",
     "EXTENSIONS",
+    "ITEM_WINDOW",
     "MOST_IDS",
     "MOST_RUNNING",
     "NO_EXTENSION",
