@@ -13,6 +13,7 @@ from triomq.clients.blocking import BlockingConnection, BlockingPublisher, open_
 from triomq.clients.dmp.feed import DMPFeed, DMPMessage, open_dmp_feed
 from triomq.clients.dmp.sink import DMPSink, open_dmp_sink
 from triomq.clients.emqp.connection import EMQPConnection, EMQPReply, EMQPSubscription, NotAnswered
+from triomq.clients.emqp.connector import EMQPConnector, EMQPSocket, MemoryConnector
 from triomq.clients.emqp.opening import open_emqp, open_emqp_worker
 from triomq.clients.emqp.url import EMQPUrl, parse_emqp_url
 from triomq.clients.emqp.worker import EMQPJob, EMQPWorker
@@ -40,12 +41,15 @@ __all__ = [
     "Deliveries",
     # eMQP
     "EMQPConnection",
+    "EMQPConnector",
     "EMQPJob",
     "EMQPReply",
+    "EMQPSocket",
     "EMQPSubscription",
     "EMQPUrl",
     "EMQPWorker",
     "Fetched",
+    "MemoryConnector",
     "NotAnswered",
     # For brokers among themselves
     "Peering",

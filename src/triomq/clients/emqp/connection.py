@@ -7,8 +7,8 @@ from typing import Final, Self
 import msgspec
 import trio
 
+from triomq.clients.emqp.connector import EMQPConnector
 from triomq.clients.emqp.link import EMQPLink
-from triomq.clients.emqp.url import EMQPUrl
 from triomq.errors import AccessRefused, Disconnected, LimitExceeded, LocalProtocolError, NotFound, Refused
 from triomq.protocols.emqp import (
     NO_EXTENSION,
@@ -115,14 +115,14 @@ class EMQPConnection:
     old id where the broker is the same, and subscriptions are made again.
 
     Args:
-        url: Where to, and as whom.
+        connector: Where to, and as whom.
     """
 
-    def __init__(self, url: EMQPUrl) -> None:
+    def __init__(self, connector: EMQPConnector) -> None:
         self._pending: dict[bytes, _Pending] = {}
         self._topics: dict[str, list[EMQPSubscription]] = {}
         self._broker_left = False  # and no other one has come
-        self._link = EMQPLink(url, "client", self._heard, outstanding=self._pending)
+        self._link = EMQPLink(connector, "client", self._heard, outstanding=self._pending)
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Connect; raises as ``EMQPLink.start`` does."""

@@ -1,6 +1,6 @@
 """What a broker lends to its endpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from secrets import token_hex
 
@@ -8,7 +8,7 @@ import msgspec
 import trio
 
 from triomq.actors import Ref
-from triomq.core import Codecs, Directory, Quotas
+from triomq.core import Codecs, Directory, Quotas, unix_clock
 from triomq.endpoints.base.unfinished import Unfinished
 from triomq.endpoints.direct import DirectProtocol, FeedPace
 from triomq.security import FailedLogins, Users
@@ -68,6 +68,7 @@ class BrokerContext(msgspec.Struct, frozen=True):
         direct_feeds: The feeds that direct connections take from, by their queues, for the sinks that publish into
         them.
         lasting: What an endpoint that is made anew finds of the one before, by names of its own.
+        unix_time: Gives the time that schedules and deadlines go by; in virtual time it goes with Trio's clock.
     """
 
     domains: Mapping[str, DomainAccess]
@@ -83,3 +84,4 @@ class BrokerContext(msgspec.Struct, frozen=True):
     origins: Origins = msgspec.field(default_factory=Origins)
     direct_feeds: dict[Ref, FeedPace] = msgspec.field(default_factory=dict)
     lasting: dict[str, object] = msgspec.field(default_factory=dict)
+    unix_time: Callable[[], float] = msgspec.field(default_factory=unix_clock)

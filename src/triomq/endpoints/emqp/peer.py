@@ -17,7 +17,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
-from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from triomq.core import (
@@ -41,8 +40,8 @@ from triomq.core import (
 )
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import StopListening
+from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
-from triomq.endpoints.base.router_listener import RouterListener
 from triomq.endpoints.emqp.content import (
     DEFAULT_QUEUE,
     EMQP_CODEC,
@@ -130,12 +129,12 @@ class EMQPPeer(RouterClient):
     silence = inf  # the engine looks after that, as soon as a peer says what it is
 
     def __init__(
-        self, listener: RouterListener, identity: bytes, login: str, context: BrokerContext, hub: "EMQPEndpoint"
+        self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext, hub: "EMQPEndpoint"
     ) -> None:
         super().__init__(listener, identity, login, context)
         self.hub = hub
         self.new_id = hub.new_id
-        self.engine: BrokerEngine = hub.make_engine()
+        self.engine: BrokerEngine = hub.make_engine(internal=listener.is_internal)
         self.worker: WorkerSide | None = None
         self.troubles: Counter[str] = Counter()
         self._heads: dict[tuple[str, str, int, bool], Head] = {}
@@ -577,7 +576,7 @@ class EMQPPeer(RouterClient):
             self.leave()
         elif self.engine.state == "left" and self.worker is not None and self.worker.out:
             # Its jobs are waited for, and only a message can show that nobody is there any more.
-            self.send(*command(b"HEARTBEAT", self.new_id(), b"%.6f" % time()))
+            self.send(*command(b"HEARTBEAT", self.new_id(), b"%.6f" % self.context.unix_time()))
         self._flush()
 
     def closing(self, reason: str) -> None:
