@@ -3,13 +3,14 @@
 from triomq.endpoints.amqp.definitions import declare_all
 from triomq.endpoints.amqp.endpoint import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp.policies import read_policy
-from triomq.endpoints.base.client import Client, ClientStatistics, CloseClient
+from triomq.endpoints.base.client import Client, CloseClient
 from triomq.endpoints.base.context import BrokerContext, DomainAccess
 from triomq.endpoints.base.domain_work import ClientEnded
 from triomq.endpoints.base.endpoint import Endpoint, EndUsers, RenewCertificates, StopListening
 from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.base.listener import Listener
 from triomq.endpoints.base.login import SASLLogin, check_password
+from triomq.endpoints.base.statistics import ClientStatistics, Role, ScheduleStatistics, Work
 from triomq.endpoints.base.stream_client import StreamClient
 from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.base.unfinished import Unfinished
@@ -53,12 +54,15 @@ __all__ = [
     "PeerActor",
     "PeerStatistics",
     "RenewCertificates",
+    "Role",
     "SASLLogin",
+    "ScheduleStatistics",
     "StopListening",
     "StreamClient",
     "StreamListener",
     "Synchronise",
     "Unfinished",
+    "Work",
     "check_password",
     "declare_all",
     "decode_endpoint",

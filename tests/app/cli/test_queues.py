@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.cli.conftest import Command
-from triomq.app.cli.queues import state_of
+from triomq.app.cli.tables import state_of
 from triomq.clients import AMQPChannel, BlockingConnection
 from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk, RestMSPipeCreate
 from triomq.protocols.control import ListQueues

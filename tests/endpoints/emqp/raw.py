@@ -1,5 +1,6 @@
 """A peer of plain frames: a DEALER that remembers what comes, and can write what no engine would."""
 
+import json
 from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import NamedTuple
@@ -153,6 +154,13 @@ class RawPeer:
 
         await self.until(is_here)
         return found[0]
+
+    async def ask(self, question: bytes = b"STATUS") -> dict[str, dict[str, object]]:
+        """Ask what administrators ask, and return the answer."""
+        answer = await self.answer_to(await self.send(question))
+        assert answer.command == b"REPLY"
+        found: dict[str, dict[str, object]] = json.loads(answer.rest[0])
+        return found
 
 
 def is_answer(heard: Heard, msgid: bytes) -> bool:

@@ -1,6 +1,5 @@
 """One peer of the endpoint: what it may, what is refused, and how it ends."""
 
-import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -16,13 +15,6 @@ from triomq.endpoints.emqp import peer as peer_module
 BINARY = b"\xff\xfe"
 
 
-async def ask(peer: RawPeer, question: bytes = b"STATUS") -> dict[str, dict[str, object]]:
-    answer = await peer.answer_to(await peer.send(question))
-    assert answer.command == b"REPLY"
-    found: dict[str, dict[str, object]] = json.loads(answer.rest[0])
-    return found
-
-
 # What is refused
 
 
@@ -32,7 +24,7 @@ async def test_nonsense_is_counted_and_harms_nobody(served: Served) -> None:
         await client.say(*frames)
     await served.count("malformed", 4)
     assert (await other.answer_to(await other.request(CALL))).command == b"ACK"
-    assert (await ask(client))["waiting_messages_by_queue"] == {"default": 1}
+    assert (await client.ask())["waiting_messages_by_queue"] == {"default": 1}
 
 
 async def test_peer_with_extensions_hears_why_a_message_is_refused(served: Served) -> None:
@@ -80,59 +72,6 @@ async def test_many_jobs_that_wait_are_refused_in_the_end_and_the_others_keep_th
     await client.answer_to(ids[99])
     bodies = [message.body for message in await served.broker.queue("q").browse(limit=1000)]
     assert bodies == [b"%d" % number for number in range(100)]
-
-
-async def test_peer_that_may_not_look_into_the_broker_is_refused(served: Served) -> None:
-    served.broker.set_users({**USERS, "guest": User(password="guest", permissions=USERS["guest"].permissions)})
-    client = await served.client()
-    answer = await client.answer_to(await client.send(b"STATUS"))
-    assert (answer.command, answer.rest[1]) == (b"ERROR", b"forbidden")
-
-
-async def test_nobody_stops_the_broker(served: Served) -> None:
-    client = await served.client()
-    answer = await client.answer_to(await client.send(b"DISCONNECT"))
-    assert (answer.command, answer.rest[1]) == (b"ERROR", b"forbidden")
-
-
-# What is seen of it
-
-
-async def test_administrators_see_workers_and_what_waits_for_them(served: Served) -> None:
-    worker, client = await served.worker("email", weight=40, ready=2), await served.client()
-    await client.request(CALL, "email")
-    (request,) = await worker.hear(b"REQUEST")
-    (found,) = (await ask(client, b"ROUTER_SHOW_WORKERS"))["connected_workers"].values()
-    assert isinstance(found, dict)
-    assert (found["queues"], found["available_slots"]) == ([[40, "email"]], 1)
-    status = await ask(client)
-    assert status["inflight_messages_by_queue"] == {"email": 1}
-    assert status["latency_messages_by_queue"] == {}
-    assert await ask(client, b"ROUTER_SHOW_SCHEDULERS") == {"connected_schedulers": {}}
-    await worker.reply(request)
-    await worker.answer_to(await worker.send(b"STATUS"))  # comes behind the REPLY
-    status = await ask(client)
-    (mean,), (longest,) = (status[f"{kind}latency_messages_by_queue"].values() for kind in ("", "max_"))
-    assert 0 < mean == longest < 60_000
-
-
-# Topics
-
-
-async def test_publication_comes_to_subscribers_and_to_queues_of_other_wires(served: Served) -> None:
-    queue = await served.broker.declare_queue("mine", durable=False)
-    await served.broker.sink("emqp.topic").bind(queue, "news.#")
-    subscriber, publisher = await served.client(), served.connect()
-    await subscriber.answer_to(await subscriber.send(b"SUBSCRIBE", b"news.*"))
-    await publisher.send(b"PUBLISH", b"news.today", b'"sun"')
-    await publisher.send(b"PUBLISH", b"news.today", b"", b'"rain"')
-    got = await subscriber.hear(b"PUBLISH", 2)
-    assert [heard.rest for heard in got] == [[b"news.today", b"", b'"sun"'], [b"news.today", b"", b'"rain"']]
-    assert [message.body for message in await queue.browse(limit=9)] == [b'"sun"', b'"rain"']
-    await subscriber.answer_to(await subscriber.send(b"UNSUBSCRIBE", b"news.*"))
-    await publisher.send(b"PUBLISH", b"news.today", b'"snow"')
-    await served.wait_ready("mine", 3)
-    assert len(subscriber.of(b"PUBLISH")) == 2
 
 
 # How it ends

@@ -34,6 +34,7 @@ def domain(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> DomainInsp
     """Look into the domain as the client may."""
     connection = only_connection(endpoint)
     return DomainInspector(
+        broker.context,
         broker.directory,
         connection.session,
         connection.ref,

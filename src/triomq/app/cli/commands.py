@@ -19,6 +19,8 @@ _COMMANDS = {
     "publish": "triomq.app.cli.messages",
     "get": "triomq.app.cli.messages",
     "queues": "triomq.app.cli.queues",
+    "workers": "triomq.app.cli.workers",
+    "schedules": "triomq.app.cli.workers",
     "purge": "triomq.app.cli.queues",
     "forget": "triomq.app.cli.queues",
     "top": "triomq.app.cli.top",

@@ -4,24 +4,36 @@ Exit codes as for ``triomq get``.
 """
 
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from triomq.app.cli.connecting import DEFAULT_URL, JsonOption, UrlOption, connected
 from triomq.app.cli.output import printable, size_text
-from triomq.protocols.control import ForgetPeer, ListQueues, QueueRecord
-
-WIDE = 10_000
-"""Width of an output that is no terminal: nothing is cut there."""
+from triomq.app.cli.tables import make_table, print_table, state_of
+from triomq.protocols.control import ForgetPeer, ListQueues, ListWorkers, QueueRecord, WorkerRecord
 
 _SELDOM = ("expired", "rejected", "exhausted", "dead_lettered")
 """Columns that are shown if any queue has a number in them: most queues drop no message."""
+
+
+class QueueWorker(msgspec.Struct, frozen=True, gc=False):
+    """A worker of a queue.
+
+    Args:
+        worker: Its name, or its address.
+        weight: Of its queues, that with the higher weight comes first.
+        free: Jobs that it has room for, from whichever of its queues.
+    """
+
+    worker: str
+    weight: int
+    free: int
 
 
 class Order(StrEnum):
@@ -44,39 +56,49 @@ def queues(
         found = list(connection.control_all(ListQueues(pattern)))
         if sort is Order.READY:
             found.sort(key=lambda queue: -queue.ready)
+        served = _served(connection.control_all(ListWorkers()))
         if json:
             for queue in found:
-                typer.echo(msgspec.json.encode(queue))
+                fields = msgspec.structs.asdict(queue)
+                typer.echo(msgspec.json.encode({**fields, "workers": served.get(queue.name, [])}))
         elif found:
-            print_table(_table(found))
+            print_table(_table(found, served))
         else:
             typer.echo(f"no queue has a name like {pattern!r}" if pattern != "*" else "there are no queues", err=True)
 
 
-def print_table(table: Table) -> None:
-    """Print a table as wide as it is, unless a terminal sets a limit."""
-    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
-    console.print(table)
+def _served(workers: Iterable[WorkerRecord]) -> dict[str, list[QueueWorker]]:
+    """Return the workers of each queue."""
+    served: dict[str, list[QueueWorker]] = {}
+    for worker in workers:
+        for queue in worker.queues or ():
+            name = worker.name or worker.peer
+            served.setdefault(queue.name, []).append(QueueWorker(name, queue.weight, worker.free))
+    return served
 
 
-def _table(found: list[QueueRecord]) -> Table:
+def _table(found: list[QueueRecord], served: dict[str, list[QueueWorker]]) -> Table:
     reasons = [reason for reason in _SELDOM if any(getattr(queue, reason) for queue in found)]
-    table = Table("queue", box=None, pad_edge=False)
-    for column in ("ready", "unsettled", "consumers", "size", "in", "out", "dropped", *reasons):
-        table.add_column(column, justify="right")
-    table.add_column("state")
+    has_workers = any(queue.name in served for queue in found)
+    columns = "ready", "unsettled", "consumers", "size", "in", "out", "dropped", *reasons
+    table = make_table("queue", *columns, words=("state", "workers") if has_workers else ("state",))
     for queue in found:
         counts = (queue.ready, queue.unsettled, queue.feeds)
         flows = (queue.published, queue.delivered, queue.dropped, *(getattr(queue, reason) for reason in reasons))
         row = [*map(str, counts), size_text(queue.ready_bytes), *map(str, flows)]
-        table.add_row(Text(printable(queue.name)), *row, state_of(queue.state, queue.restarts))
+        state = state_of(queue.state, queue.restarts)
+        workers = [_summary(served.get(queue.name, []))] if has_workers else []
+        table.add_row(Text(printable(queue.name)), *row, state, *workers)
     return table
 
 
-def state_of(state: str, restarts: int) -> Text:
-    """Return the state of an actor; one that does not run is coloured."""
-    again = f", restarted {restarts}×" if restarts else ""
-    return Text(f"{state}{again}", style="" if state == "running" else "bold red")
+def _summary(workers: list[QueueWorker]) -> str:
+    """Return a text such as ``2, room for 7, weights 10 40``."""
+    if not workers:
+        return ""
+    weights = " ".join(map(str, sorted({worker.weight for worker in workers})))
+    free = sum(worker.free for worker in workers)
+    return f"{len(workers)}, room for {free}, weight{'s' * (' ' in weights)} {weights}"
 
 
 def purge(

@@ -11,13 +11,19 @@ from triomq.protocols.control import (
     GetTotals,
     ListConnections,
     ListQueues,
+    ListSchedules,
+    ListWorkers,
     QueueRecord,
+    ScheduleRecord,
     ShowTree,
     Totals,
+    WorkerRecord,
 )
 
 QUEUES = 50
 CONNECTIONS = 20
+WORKERS = 20
+SCHEDULES = 10
 CHILDREN = 8
 """More than this of each does not fit a screen, and all of ten thousand would be work for the broker."""
 
@@ -31,6 +37,8 @@ class Sample(msgspec.Struct, frozen=True):
         queues: The queues with most ready messages.
         connections: The oldest clients.
         actors: The tree, parents first, with the first few children of each.
+        workers: The oldest clients that take jobs.
+        schedules: Those whose jobs come next.
     """
 
     moment: float
@@ -38,6 +46,8 @@ class Sample(msgspec.Struct, frozen=True):
     queues: list[QueueRecord]
     connections: list[ConnectionRecord]
     actors: list[ActorRecord]
+    workers: list[WorkerRecord] = []
+    schedules: list[ScheduleRecord] = []
 
 
 class Flow(msgspec.Struct, frozen=True, gc=False):
@@ -69,6 +79,8 @@ def take_sample(connection: BlockingConnection) -> Sample:
         queues=connection.control(ListQueues(order="ready", limit=QUEUES)).items,
         connections=connection.control(ListConnections(limit=CONNECTIONS)).items,
         actors=list(connection.control_all(ShowTree(children=CHILDREN))),
+        workers=connection.control(ListWorkers(limit=WORKERS)).items,
+        schedules=connection.control(ListSchedules(order="due", limit=SCHEDULES)).items,
     )
 
 

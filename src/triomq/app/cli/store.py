@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from triomq.app.cli.output import fail, printable, size_text
-from triomq.app.cli.queues import print_table
+from triomq.app.cli.tables import print_table
 from triomq.core import QueueOptions, decode_key, encode_key, encode_options, require_decodable
 from triomq.errors import StoreError, StoreLocked
 from triomq.store import DATABASE, REPORT, Report, back_up

@@ -16,8 +16,8 @@ from rich.live import Live
 from triomq.app.cli.connecting import DEFAULT_URL, JsonOption, UrlOption, failing
 from triomq.app.cli.keys import END, open_keys, wait_only
 from triomq.app.cli.output import fail
-from triomq.app.cli.queues import WIDE
 from triomq.app.cli.sampling import Rates, Sample, rates, take_sample
+from triomq.app.cli.tables import WIDE
 from triomq.app.cli.top_view import top_view
 from triomq.clients import BlockingConnection, open_blocking
 from triomq.errors import Disconnected, TriomqError

@@ -2,23 +2,30 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from triomq.app.cli.output import printable, size_text
-from triomq.app.cli.queues import state_of
 from triomq.app.cli.sampling import Flow, Rates, Sample
+from triomq.app.cli.tables import make_table, state_of, time_text
+from triomq.app.cli.workers import schedule_table, worker_table
 from triomq.protocols.control import ActorRecord
 
 HEADING = 3
-TABLES = 3
-"""Lines that every screen has."""
+"""Lines of the heading."""
+
+_ALWAYS = 3
+"""Tables that every screen has."""
+
+_PARTS = (1 / 3, 1 / 6, 1 / 10, 1 / 5)
+"""Most of the room that queues, workers, schedules and connections take."""
 
 
 def top_view(sample: Sample, rates: Rates | None, note: str = "", *, lines: int | None = None) -> Group:
-    """Lay out a screen: the heading, queues, connections, the tree.
+    """Lay out a screen: the heading, queues, workers and schedules if there are any, connections, the tree.
 
     Args:
         sample: What to show.
@@ -26,30 +33,47 @@ def top_view(sample: Sample, rates: Rates | None, note: str = "", *, lines: int 
         note: A further line, such as that the broker cannot be reached.
         lines: The lines of the screen; None sets no limit.
     """
-    queues, connections, actors = _shares(sample, lines)
-    return Group(
-        *_heading(sample, rates, note),
-        _queues(sample, rates, queues),
-        _connections(sample, connections),
-        _tree(sample, actors),
+    shares = _shares(sample, lines)
+    tables = [_queues(sample, rates, shares.queues)]
+    if sample.workers:
+        tables.append(worker_table(sample.workers[: shares.workers]))
+    if sample.schedules:
+        tables.append(schedule_table(sample.schedules[: shares.schedules]))
+    tables += [_connections(sample, shares.connections), _tree(sample, shares.actors)]
+    for table in tables:
+        table.header_style = "bold reverse"
+    return Group(*_heading(sample, rates, note), *tables)
+
+
+class _Shares(NamedTuple):
+    """Lines of each table, without its title."""
+
+    queues: int
+    workers: int
+    schedules: int
+    connections: int
+    actors: int
+
+
+def _shares(sample: Sample, lines: int | None) -> _Shares:
+    """Divide lines between the tables, of which each has one at least; the tree has what the others leave."""
+    counts = len(sample.queues), len(sample.workers), len(sample.schedules), len(sample.connections)
+    if lines is None:
+        return _Shares(*counts, actors=len(sample.actors))
+    titles = _ALWAYS + sum(map(bool, (sample.workers, sample.schedules)))
+    room = max(titles, lines - HEADING - titles)
+    queues, workers, schedules, connections = (
+        min(count, max(1, int(room * part))) for count, part in zip(counts, _PARTS, strict=True)
     )
-
-
-def _shares(sample: Sample, lines: int | None) -> tuple[int, int, int]:
-    """Divide lines between the tables: at most a third for queues, a fifth for connections, the rest for the tree."""
-    queues, connections, actors = len(sample.queues), len(sample.connections), len(sample.actors)
-    if lines is not None:
-        room = max(TABLES, lines - HEADING - TABLES)
-        queues, connections = min(queues, max(1, room // 3)), min(connections, max(1, room // 5))
-        actors = min(actors, max(1, room - queues - connections))
-    return queues, connections, actors
+    rest = max(1, room - queues - workers - schedules - connections)
+    return _Shares(queues, workers, schedules, connections, min(len(sample.actors), rest))
 
 
 def _heading(sample: Sample, rates: Rates | None, note: str) -> Iterator[Text]:
     totals = sample.totals
     flow = rates.totals if rates is not None else None
     yield Text(
-        f"triomq {printable(totals.version)}, up {_duration(totals.uptime)}, {size_text(totals.memory)} of memory, "
+        f"triomq {printable(totals.version)}, up {time_text(totals.uptime)}, {size_text(totals.memory)} of memory, "
         f"{totals.connections} connections, {totals.consumers} consumers",
         style="bold",
     )
@@ -62,7 +86,9 @@ def _heading(sample: Sample, rates: Rates | None, note: str) -> Iterator[Text]:
 
 
 def _queues(sample: Sample, rates: Rates | None, most: int) -> Table:
-    table = _table("queue", "ready", "unsettled", "consumers", "size", "in/s", "out/s", "settled/s", "state")
+    table = make_table(
+        "queue", "ready", "unsettled", "consumers", "size", "in/s", "out/s", "settled/s", words=("state",)
+    )
     flows = rates.queues if rates is not None else {}
     for queue in sample.queues[:most]:
         table.add_row(
@@ -76,35 +102,24 @@ def _queues(sample: Sample, rates: Rates | None, most: int) -> Table:
 
 
 def _connections(sample: Sample, most: int) -> Table:
-    table = _table("connection", "channels", "consumers", "age", "user")
+    table = make_table("connection", "channels", "consumers", "age", words=("user", "role", "name"))
     for connection in sample.connections[:most]:
         table.add_row(
             Text(printable(connection.peer)),
             *map(str, (connection.channels, connection.consumers)),
-            _duration(connection.age),
-            Text(printable(connection.user)),
+            time_text(connection.age),
+            *(Text(printable(word)) for word in (connection.user, connection.role, connection.name)),
         )
     return table
 
 
 def _tree(sample: Sample, most: int) -> Table:
-    table = _table("actor", "handled", "waiting", "kind", "state")
+    table = make_table("actor", "handled", "waiting", words=("kind", "state", "about"))
     for label, actor in islice(_labelled(sample.actors), most):
         state = state_of(actor.state, actor.restarts)
-        table.add_row(label, str(actor.handled), str(actor.waiting), Text(actor.kind), state)
+        about = Text(printable(actor.about))
+        table.add_row(label, str(actor.handled), str(actor.waiting), Text(actor.kind), state, about)
     return table
-
-
-def _table(first: str, *columns: str) -> Table:
-    """Create a table, with numbers to the right."""
-    table = Table(box=None, pad_edge=False, header_style="bold reverse", expand=False)
-    table.add_column(first, no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify="left" if column in _WORDS else "right", no_wrap=True)
-    return table
-
-
-_WORDS = ("state", "user", "kind")
 
 
 def _labelled(actors: list[ActorRecord]) -> Iterator[tuple[Text, ActorRecord]]:
@@ -125,15 +140,3 @@ def _flow(flow: Flow | None) -> tuple[str, str, str]:
     if flow is None:
         return "–", "–", "–"
     return f"{flow.published:.0f}", f"{flow.delivered:.0f}", f"{flow.settled:.0f}"
-
-
-def _duration(seconds: float) -> str:
-    """Return a time in its two largest units."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -136,7 +136,7 @@ class EMQPLink:
             unix_time=time.time(),
             settings=self._connector.settings(),
             queues=self._queues,
-            about=Extension(name=self._connector.name),
+            about=lambda: Extension(name=self._connector.name),
             outstanding=self._outstanding,
         )
         if self.engine.state == "open":

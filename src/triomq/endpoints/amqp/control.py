@@ -26,7 +26,9 @@ from triomq.protocols.control import (
     ListConnections,
     Listing,
     ListQueues,
+    ListSchedules,
     ListSinks,
+    ListWorkers,
     Operation,
     ShowTree,
     decode_operation,
@@ -48,7 +50,9 @@ _OF_DOMAIN: dict[type[Operation[object]], _OfDomain] = cast(
         ListBindings: DomainInspector.list_bindings,
         ListConnections: DomainInspector.list_connections,
         ListQueues: DomainInspector.list_queues,
+        ListSchedules: DomainInspector.list_schedules,
         ListSinks: DomainInspector.list_sinks,
+        ListWorkers: DomainInspector.list_workers,
     },
 )
 # What shows more than that.
@@ -89,6 +93,7 @@ def _ask(channel: ServerChannel, operation: Operation[object], room: int) -> obj
         require_read(channel, "queue", operation.queue)  # a right to watch is none to read what others write
     if (look := _OF_DOMAIN.get(type(operation))) is not None:
         inspector = DomainInspector(
+            connection.context,
             connection.directory,
             connection.session,
             connection.ref,

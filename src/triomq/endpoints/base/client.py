@@ -27,7 +27,6 @@ from math import inf
 from time import time
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar, TypeVarTuple, cast, final
 
-import msgspec
 import trio
 
 from triomq.actors import Message
@@ -45,6 +44,7 @@ from triomq.core import (
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.domain_work import DomainWork, check_key
 from triomq.endpoints.base.overriding import check_overriding
+from triomq.endpoints.base.statistics import ClientStatistics, Role
 from triomq.errors import AccessRefused, ActorStopped, NotFound, Refused
 from triomq.security import Access
 
@@ -65,28 +65,6 @@ class CloseClient(Message, frozen=True):
 
 class UserChanged(Message, frozen=True):
     """To a client: the record of its user may have changed."""
-
-
-class ClientStatistics(msgspec.Struct, frozen=True, gc=False):
-    """A snapshot of a client that works in a domain.
-
-    Args:
-        peer: The client's address.
-        user: As whom it has logged in.
-        domain: Where it works.
-        virtual_host: What the client calls that.
-        channels: Its open channels.
-        consumers: Its open consumers.
-        since: When it came, on Trio's clock.
-    """
-
-    peer: str
-    user: str
-    domain: str
-    virtual_host: str
-    channels: int
-    consumers: int
-    since: float
 
 
 class Client(DomainWork):
@@ -168,6 +146,16 @@ class Client(DomainWork):
     def consumers(self) -> int:
         """How many consumers the client has open, for its statistics."""
         return len(self.subscriptions)
+
+    @property
+    def role(self) -> Role | None:
+        """What the client is to its protocol, for its statistics; None where all clients are alike."""
+        return None
+
+    @property
+    def about(self) -> str:
+        """What else the tree of actors shows of it, in a few words."""
+        return self.peer
 
     @property
     def only_publishes(self) -> bool:
@@ -358,6 +346,7 @@ class Client(DomainWork):
             channels=self.channels,
             consumers=self.consumers,
             since=self.since,
+            role=self.role,
         )
 
     # The end

@@ -1,6 +1,6 @@
 """What a broker lends to its endpoints."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from secrets import token_hex
 
@@ -9,6 +9,7 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Codecs, Directory, Quotas, unix_clock
+from triomq.endpoints.base.statistics import ScheduleStatistics
 from triomq.endpoints.base.unfinished import Unfinished
 from triomq.endpoints.direct import DirectProtocol, FeedPace
 from triomq.security import FailedLogins, Users
@@ -67,6 +68,7 @@ class BrokerContext(msgspec.Struct, frozen=True):
         origins: The other brokers that are connected as peers.
         direct_feeds: The feeds that direct connections take from, by their queues, for the sinks that publish into
         them.
+        schedules: What lists the schedules of a domain, by its name; whoever has some puts it here.
         lasting: What an endpoint that is made anew finds of the one before, by names of its own.
         unix_time: Gives the time that schedules and deadlines go by; in virtual time it goes with Trio's clock.
     """
@@ -83,5 +85,6 @@ class BrokerContext(msgspec.Struct, frozen=True):
     instance: str = msgspec.field(default_factory=partial(token_hex, 8))
     origins: Origins = msgspec.field(default_factory=Origins)
     direct_feeds: dict[Ref, FeedPace] = msgspec.field(default_factory=dict)
+    schedules: dict[str, Callable[[], Iterable[ScheduleStatistics]]] = msgspec.field(default_factory=dict)
     lasting: dict[str, object] = msgspec.field(default_factory=dict)
     unix_time: Callable[[], float] = msgspec.field(default_factory=unix_clock)

@@ -19,9 +19,6 @@ from triomq.protocols.emqp import Headers, make_headers, parse_headers
 EMQP_CODEC: Final = 2
 """The codec tag of properties as this file writes them."""
 
-DEFAULT_QUEUE: Final = "default"
-"""Where jobs go for a queue that nobody has declared."""
-
 TOPICS: Final = "emqp.topic"
 """The sink of what is published, by its topic."""
 

@@ -20,13 +20,14 @@ from triomq.endpoints.base.memory_listener import MemoryListener
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.endpoints.emqp.config import EMQP
-from triomq.endpoints.emqp.content import DEFAULT_QUEUE, TOPICS
+from triomq.endpoints.emqp.content import TOPICS
 from triomq.endpoints.emqp.peer import EMQPPeer
 from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
 from triomq.endpoints.emqp.shared import shared_peers
 from triomq.endpoints.emqp.topics import TopicListener
+from triomq.endpoints.emqp.worker import Tally
 from triomq.errors import ConfigError
-from triomq.protocols.emqp import AdminCommand, BrokerEngine, message_ids
+from triomq.protocols.emqp import BrokerEngine, message_ids
 from triomq.transports.zmq import ZAPMechanism
 
 _HIGH_WATER: Final = 200
@@ -80,6 +81,8 @@ class EMQPEndpoint(Endpoint):
         self.schedulers: dict[EMQPPeer, None] = {}
         self.troubles: Counter[str] = Counter()
         """What went wrong with messages, and how often."""
+        self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        """What workers have done, by queue."""
         self.timezone = config.timezone
         self.book: ScheduleBook | None = None
         """The schedules, if they are the broker's own."""
@@ -130,52 +133,3 @@ class EMQPEndpoint(Endpoint):
         """
         settings = self._internal_settings if internal else self._settings
         return BrokerEngine(self.new_id, now=trio.current_time(), unix_time=self.context.unix_time(), settings=settings)
-
-    def describe(self, question: AdminCommand) -> bytes:
-        """Answer a question of ``emq-cli``, in JSON."""
-        if question == "ROUTER_SHOW_SCHEDULERS":
-            answer: dict[str, object] = {
-                "connected_schedulers": {_name(peer): {"hb": peer.last_message} for peer in self.schedulers}
-            }
-        elif question == "ROUTER_SHOW_WORKERS":
-            answer = self._workers()
-        else:
-            answer = self._status()
-        return msgspec.json.encode(answer)
-
-    def _workers(self) -> dict[str, object]:
-        peers = {_name(peer): peer for peer in self.peers.values()}
-        workers = {name: (peer, peer.worker) for name, peer in peers.items() if peer.worker is not None}
-        queues: dict[str, list[tuple[int, str]]] = {}
-        for name, (_, worker) in workers.items():
-            for weight, queue in worker.queues:
-                queues.setdefault(queue, []).append((weight, name))
-        return {
-            "connected_workers": {
-                name: {"queues": worker.queues, "hb": peer.last_message, "available_slots": worker.slots.free}
-                for name, (peer, worker) in workers.items()
-            },
-            "connected_queues": queues,
-        }
-
-    def _status(self) -> dict[str, object]:
-        directory = self.context.domains[self.domain_name].directory
-        workers = {_name(peer): peer.worker for peer in self.peers.values() if peer.worker is not None}
-        names = sorted({queue.name for worker in workers.values() for queue in worker.queues} | {DEFAULT_QUEUE})
-        latencies: defaultdict[str, list[float]] = defaultdict(list)  # milliseconds
-        for worker in workers.values():
-            for name, times in worker.latencies.items():
-                latencies[name] += times
-        queues = {name: directory.queues[name].statistics() for name in names if name in directory.queues}
-        return {
-            "inflight_messages_by_queue": {name: queue.unsettled for name, queue in queues.items()},
-            "waiting_messages_by_queue": {name: queue.ready for name, queue in queues.items()},
-            "processed_messages_by_queue": {name: queue.delivered - queue.unsettled for name, queue in queues.items()},
-            "processed_messages_by_worker": {name: worker.done for name, worker in workers.items()},
-            "latency_messages_by_queue": {name: sum(times) / len(times) for name, times in latencies.items()},
-            "max_latency_messages_by_queue": {name: max(times) for name, times in latencies.items()},
-        }
-
-
-def _name(peer: EMQPPeer) -> str:
-    return peer.identity.decode("utf-8", "backslashreplace")

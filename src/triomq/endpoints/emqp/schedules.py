@@ -30,20 +30,21 @@ from triomq.core import (
     EVERYTHING,
     CachedRoute,
     Clock,
-    DeclareQueue,
     Directory,
     Head,
+    KeyedRecords,
     Permissions,
     Publisher,
     PublishingPaused,
-    QueueOptions,
-    ScheduleRecords,
-    Session,
+    RecordKind,
+    Restarting,
     traits_of,
 )
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.emqp.content import DEFAULT_QUEUE, EMQP_CODEC, RequestProperties, encode_request
+from triomq.endpoints.base.memory_listener import NOBODY
+from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request
+from triomq.endpoints.emqp.queues import queue_for
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt
 from triomq.protocols.emqp import Headers, make_headers, parse_headers
 from triomq.timetable import Progress, Timetable, advance, begin, resume
@@ -99,8 +100,8 @@ class ScheduleBook:
         self.schedules: dict[str, Schedule] = {}
         self.is_served = False
         """Whether there is a scheduler: of two, each tick would be sent twice."""
-        self._records = ScheduleRecords(directory)
-        for key, value in self._records.recovered():
+        self._records = KeyedRecords(directory, RecordKind.SCHEDULE)
+        for (key,), value in self._records.recovered():
             try:
                 schedule = _decode(value)
             except msgspec.DecodeError as error:
@@ -126,7 +127,7 @@ class ScheduleBook:
         """End a schedule, if it is there."""
         if self.schedules.pop(key, None) is not None:
             self.clock.forget(key)
-            self._records.remove(key)
+            self._records.remove((key,))
 
     def advance(self, key: str, schedule: Schedule) -> None:
         """Note that a tick was sent, and set the next one."""
@@ -142,7 +143,7 @@ class ScheduleBook:
 
     def _put(self, key: str, schedule: Schedule) -> None:
         self._enter(key, schedule)
-        self._records.put(key, _encode(schedule))
+        self._records.put((key,), _encode(schedule))
 
     def _enter(self, key: str, schedule: Schedule) -> None:
         self.schedules[key] = schedule
@@ -186,7 +187,8 @@ class Scheduler(Client):
         """Return when the next tick is due, on Trio's clock."""
         if self._waits:
             return inf
-        return trio.current_time() + min(_LOOK, self._book.clock.next_deadline - self._book.now())
+        due = self._book.clock.next_deadline
+        return inf if due == inf else trio.current_time() + min(_LOOK, due - self._book.now())
 
     def due(self, now: float) -> None:
         """Send what is due, as much as fits into a turn."""
@@ -205,7 +207,7 @@ class Scheduler(Client):
             self._waits, self._sending = True, None
             self._publisher(EVERYTHING).when_open(paused.pressure, self._open_again)
             return False
-        except trio.WouldBlock:  # the domain is being restarted
+        except Restarting:  # the domain is
             self._waits, self._sending = True, None
             self.start_task(self._try_later)
             return False
@@ -218,19 +220,16 @@ class Scheduler(Client):
 
     def _publish(self, key: str, schedule: Schedule) -> None:
         domain = self.context.domains[self._domain]
-        queue = schedule.queue if schedule.queue in domain.directory.queues else DEFAULT_QUEUE
-        if queue not in domain.directory.queues:
-            session = Session(domain.ref, domain.directory)
-            session.attach()
-            domain.ref.ask_nowait(DeclareQueue(queue, QueueOptions(), session))
-            session.detach()
+        queue = queue_for(schedule.queue, domain.directory, domain.ref)
         asked = parse_headers(schedule.headers)
         headers = make_headers(guarantee=asked.guarantee, retry_count=asked.retry_count, timeout=asked.timeout)
         tick = f"{key}-{schedule.progress.due:.3f}".encode()
         encoded = encode_request(RequestProperties(tick, headers.frame, user=schedule.user))
         traits = traits_of(codec=EMQP_CODEC, publisher=0, persistent=headers.guarantee)
         head = Head("", schedule.queue, 0, len(encoded), len(encoded), traits=traits)
-        publisher = self._publisher(self.context.users.access(schedule.user, self._domain))
+        users = self.context.users
+        access = users.access(schedule.user, self._domain) if schedule.user != NOBODY else EVERYTHING
+        publisher = self._publisher(access)
         content = encoded + schedule.message
         publisher.publish(CachedRoute("", queue), head, [content], len(content))
 

@@ -19,7 +19,7 @@ Rules:
 - Answers still come from a worker that has said goodbye. It is let go when nothing is out with it any more.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import trio
 
-from triomq.core import Batch, Directory, Outcome, Slots, Subscription, settle
+from triomq.core import Batch, DeclareQueue, Directory, Outcome, QueueOptions, Slots, Subscription, settle
+from triomq.endpoints.emqp.answers import answer
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, as_request, decode_request
 from triomq.protocols.emqp import (
     NO_EXTENSION,
@@ -47,7 +48,7 @@ _FAILED: Final = ("failed", "timed-out", "lost")
 """States of a job that is worth another attempt; released workers name none."""
 
 _TIMES: Final = 100
-"""Jobs of each queue whose times are remembered, for administrators."""
+"""Jobs of each queue whose times are remembered."""
 
 _GRACE: Final = 5.0
 """Seconds that a worker has to end a job itself, and to say so."""
@@ -55,6 +56,18 @@ _GRACE: Final = 5.0
 TIMED_OUT: Final = Extension(state="timed-out", type="TimeoutError", message="the job has run for too long")
 
 LOST: Final = Extension(state="lost", type="WorkerLost", message="the worker was lost", retry=False)
+
+
+class Tally:
+    """What workers have done for one queue, for administrators."""
+
+    __slots__ = ("done", "times")
+
+    def __init__(self) -> None:
+        self.done = 0
+        """Jobs that are answered; those that went back to their queue are not."""
+        self.times: deque[float] = deque(maxlen=_TIMES)
+        """Milliseconds that the last of them took."""
 
 
 class Job(msgspec.Struct, eq=False):
@@ -104,8 +117,6 @@ class WorkerSide:
         self.slots = Slots()
         self.out: dict[bytes, Job] = {}
         self.done = 0
-        self.latencies: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_TIMES))
-        """Milliseconds that its last jobs took, by queue."""
         self._subscriptions: list[Subscription] = []
         self._deadlines: list[tuple[float, int, bytes, Job]] = []  # a heap: when a job that is out is to be given up
         self._numbers = count()
@@ -115,9 +126,14 @@ class WorkerSide:
     def begin(self) -> None:
         """Subscribe to the queues, those that are not there yet are declared; raises as ``Client.ask`` does."""
         for weight, name in self.queues:
-            self._peer.require_queue(name)
+            self._require_queue(name)
             subscription = self._peer.subscribe(name, weight=weight, shared=(self.slots,))
             self._subscriptions.append(subscription)
+
+    def _require_queue(self, name: str) -> None:
+        peer = self._peer
+        if name not in peer.directory.queues:
+            peer.ask(peer.domain, DeclareQueue(name, QueueOptions(), peer.session))
 
     def stop(self) -> None:
         """Take no more jobs; those that are out stay so."""
@@ -173,19 +189,20 @@ class WorkerSide:
         if job is None:
             self._peer.count("late", "REPLY to no job that is out with this worker")
             return
-        if job.batch.queue is not None:
-            times = self.latencies[Directory.name_of(job.batch.queue)]
-            times.append((trio.current_time() - job.given) * 1000)
         failed = event.extension.state in _FAILED and event.extension.retry is not False
         if failed and job.origin is not None and job.has_retries:
             settle(job.batch, Outcome.REQUEUE, (job.position,))
             return
-        self._peer.answer(job, event.message, event.extension)
+        answer(self._peer, job, event.message, event.extension)
         if job.batch is not self._settled:
             self.settle()
             self._settled = job.batch
         self._positions.append(job.position)
         self.done += 1
+        if job.batch.queue is not None:
+            tally = self._peer.hub.tallies[Directory.name_of(job.batch.queue)]
+            tally.done += 1
+            tally.times.append((trio.current_time() - job.given) * 1000)
 
     def give_up_late(self, now: float) -> None:
         """Give up jobs that have run for too long; called every few seconds."""
@@ -196,7 +213,7 @@ class WorkerSide:
             del self.out[msgid]
             self._peer.count("late", "a job has run for longer than its timeout", request=_shown(job.request))
             if not job.has_retries:
-                self._peer.answer(job, b'{"value": "TimeoutError"}', TIMED_OUT)
+                answer(self._peer, job, b'{"value": "TimeoutError"}', TIMED_OUT)
             settle(job.batch, Outcome.REQUEUE if job.has_retries else Outcome.REJECT, (job.position,))
 
     def settle(self) -> None:
@@ -213,7 +230,7 @@ class WorkerSide:
         for job in out.values():
             if not job.may_be_repeated:
                 self._peer.count("lost", "a job was lost with its worker", request=_shown(job.request))
-                self._peer.answer(job, b'{"value": "WorkerLost"}', LOST)
+                answer(self._peer, job, b'{"value": "WorkerLost"}', LOST)
             settle(job.batch, Outcome.REQUEUE if job.may_be_repeated else Outcome.REJECT, (job.position,))
 
 

@@ -9,7 +9,9 @@ from fnmatch import translate
 from heapq import nsmallest
 from importlib.metadata import version
 from itertools import islice
+from math import inf
 from operator import itemgetter
+from time import time
 from typing import TypeVar
 
 import msgspec
@@ -17,8 +19,9 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Browse, Directory, Entry, QueueMessage, QueueState, Session, process_memory
-from triomq.endpoints.base.client import Client, ClientStatistics
+from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.statistics import ClientStatistics, Role, ScheduleStatistics
 from triomq.endpoints.content import REPLY_TO, without_secret
 from triomq.endpoints.management.paging import Paged
 from triomq.protocols.control import (
@@ -31,12 +34,17 @@ from triomq.protocols.control import (
     ListBindings,
     ListConnections,
     ListQueues,
+    ListSchedules,
     ListSinks,
+    ListWorkers,
     MessageRecord,
     QueueRecord,
+    ScheduleRecord,
+    ServedQueue,
     ShowTree,
     SinkRecord,
     Totals,
+    WorkerRecord,
     encode,
     sayable,
 )
@@ -49,6 +57,7 @@ class DomainInspector:
     """Looks into one domain, as one session may see it.
 
     Args:
+        context: What the broker lends.
         directory: What is in the domain.
         session: Who is looking; exclusive queues of others are listed but not opened.
         asker: Their connection, from which the others are found.
@@ -59,6 +68,7 @@ class DomainInspector:
 
     def __init__(
         self,
+        context: BrokerContext,
         directory: Directory,
         session: Session,
         asker: Ref,
@@ -67,6 +77,7 @@ class DomainInspector:
         properties: Callable[[QueueMessage], bytes],
         room: int,
     ) -> None:
+        self._context = context
         self._directory = directory
         self._session = session
         self._asker = asker
@@ -131,11 +142,65 @@ class DomainInspector:
         now = trio.current_time()
         here = (found for found in connections_of(self._asker) if found.domain == self._directory.name)
         for number, found in _numbered(here, asked.after):
-            user, virtual_host = sayable(found.user), sayable(found.virtual_host)
+            role = found.role or Role("", now)
             record = ConnectionRecord(
-                found.peer, user, virtual_host, found.channels, found.consumers, now - found.since
+                peer=sayable(found.peer),
+                user=sayable(found.user),
+                virtual_host=sayable(found.virtual_host),
+                channels=found.channels,
+                consumers=found.consumers,
+                age=now - found.since,
+                role=role.kind,
+                name=sayable(role.name),
+                silent=None if found.role is None else now - role.last_message,
             )
             yield Paged(number, record)
+
+    def list_workers(self, asked: ListWorkers) -> Iterable[Paged[WorkerRecord]]:
+        """List the clients that take jobs in this domain, those of each endpoint by age."""
+        now = trio.current_time()
+        here = (found for found in connections_of(self._asker) if found.domain == self._directory.name)
+        workers = ((found, role, role.work) for found in here if (role := found.role) is not None and role.work)
+        for number, (found, role, work) in _numbered(workers, asked.after):
+            record = WorkerRecord(
+                peer=sayable(found.peer),
+                name=sayable(role.name),
+                user=sayable(found.user),
+                queues=[ServedQueue(sayable(name), weight) for weight, name in work.queues],
+                free=work.free,
+                out=work.out,
+                done=work.done,
+                silent=now - role.last_message,
+                age=now - found.since,
+            )
+            yield Paged(number, record, lambda record, room: msgspec.structs.replace(record, queues=None))
+
+    def list_schedules(self, asked: ListSchedules) -> Iterable[Paged[ScheduleRecord]]:
+        """List schedules by their keys, or those that come next."""
+        listing = self._context.schedules.get(self._directory.name)
+        found = [schedule for schedule in (listing() if listing is not None else ()) if schedule.key > asked.after]
+        if asked.order == "due":
+            next_ones = nsmallest(
+                asked.limit, found, key=lambda schedule: inf if schedule.due is None else schedule.due
+            )
+            return (Paged(None, self._schedule_record(schedule)) for schedule in next_ones)
+        first = nsmallest(asked.limit + 1, found, key=lambda schedule: schedule.key)  # one more: is there a next page?
+        return (Paged(schedule.key, self._schedule_record(schedule)) for schedule in first)
+
+    def _schedule_record(self, schedule: ScheduleStatistics) -> ScheduleRecord:
+        timetable = schedule.timetable
+        return ScheduleRecord(
+            key=schedule.key,
+            call=sayable(schedule.call),
+            queue=sayable(schedule.queue),
+            user=sayable(schedule.user),
+            interval=timetable.interval,
+            cron=timetable.cron,
+            timezone=timetable.timezone,
+            due=None if schedule.due is None else schedule.due - time(),
+            runs=schedule.runs,
+            run_count=timetable.run_count,
+        )
 
     def browse(self, asked: BrowseQueue) -> Iterable[Paged[MessageRecord]]:
         """List ready messages.
@@ -194,6 +259,7 @@ class BrokerInspector:
                 statistics.handled,
                 statistics.waiting,
                 len(ref.children),
+                sayable(ref.actor.about) if isinstance(ref.actor, Client) else "",
             )
             yield Paged(number, record)
 

@@ -18,8 +18,10 @@ from triomq.protocols.control.records import (
     MessageRecord,
     Page,
     QueueRecord,
+    ScheduleRecord,
     SinkRecord,
     Totals,
+    WorkerRecord,
 )
 
 R_co = TypeVar("R_co", covariant=True)
@@ -93,6 +95,28 @@ class ListConnections(Listing[ConnectionRecord], frozen=True, gc=False):
     after: Count = 0
 
 
+class ListWorkers(Listing[WorkerRecord], frozen=True, gc=False):
+    """Who takes jobs in this virtual host, and how many?
+
+    Args:
+        after: How many to pass over, oldest first.
+    """
+
+    after: Count = 0
+
+
+class ListSchedules(Listing[ScheduleRecord], frozen=True, gc=False):
+    """What is done again and again in this virtual host?
+
+    Args:
+        order: By ``key``, in pages; or ``due``, one page of those that come next.
+        after: Only keys that come later than this one.
+    """
+
+    order: Literal["key", "due"] = "key"
+    after: str = ""
+
+
 class BrowseQueue(Listing[MessageRecord], frozen=True, gc=False):
     """Which messages are ready in a queue? They stay there, unmarked.
 
@@ -158,6 +182,8 @@ OPERATIONS: Mapping[str, OperationRow] = {
         OperationRow("sinks", ListSinks, Page[SinkRecord]),
         OperationRow("bindings", ListBindings, Page[BindingRecord]),
         OperationRow("connections", ListConnections, Page[ConnectionRecord]),
+        OperationRow("workers", ListWorkers, Page[WorkerRecord]),
+        OperationRow("schedules", ListSchedules, Page[ScheduleRecord]),
         OperationRow("browse", BrowseQueue, Page[MessageRecord]),
         OperationRow("tree", ShowTree, Page[ActorRecord]),
         OperationRow("totals", GetTotals, Totals),

@@ -147,6 +147,9 @@ class ConnectionRecord(msgspec.Struct, frozen=True, gc=False):
         channels: Open channels.
         consumers: Open consumers.
         age: Seconds since it has connected.
+        role: What it is to its protocol, such as worker; empty where all clients are alike.
+        name: What it calls itself; empty if it has not said.
+        silent: Seconds since something came from it; None where that is not counted.
     """
 
     peer: str
@@ -155,6 +158,75 @@ class ConnectionRecord(msgspec.Struct, frozen=True, gc=False):
     channels: int
     consumers: int
     age: float
+    role: str = ""
+    name: str = ""
+    silent: float | None = None
+
+
+class ServedQueue(msgspec.Struct, frozen=True, gc=False):
+    """A queue from which a worker takes jobs.
+
+    Args:
+        name: Its name.
+        weight: Of several queues, that with the higher weight comes first.
+    """
+
+    name: str
+    weight: int
+
+
+class WorkerRecord(msgspec.Struct, frozen=True):
+    """A client that takes jobs, one for each time that it says it is ready.
+
+    Args:
+        peer: Its address, as in its ``ConnectionRecord``.
+        name: What it calls itself; empty if it has not said.
+        user: As whom it has logged in.
+        queues: From which it takes jobs; None where they are too many for an answer.
+        free: Jobs that it has room for and has not got.
+        out: Jobs that are with it.
+        done: Jobs that it has done.
+        silent: Seconds since something came from it.
+        age: Seconds since it has connected.
+    """
+
+    peer: str
+    name: str
+    user: str
+    queues: list[ServedQueue] | None
+    free: int
+    out: int
+    done: int
+    silent: float
+    age: float
+
+
+class ScheduleRecord(msgspec.Struct, frozen=True, gc=False):
+    """Something that is to be done again and again.
+
+    Args:
+        key: What tells it from all others of its virtual host.
+        call: What its jobs call.
+        queue: Where they go.
+        user: Who has set it.
+        interval: Seconds between two of them; 0 where ``cron`` says when.
+        cron: Minute, hour, day of the month, month, day of the week.
+        timezone: In which the cron text is meant.
+        due: Seconds until the next one; less than 0 when it is late, None when there is none any more.
+        runs: How many there were.
+        run_count: After how many it ends; 0 is never.
+    """
+
+    key: str
+    call: str
+    queue: str
+    user: str
+    interval: float
+    cron: str
+    timezone: str
+    due: float | None
+    runs: int
+    run_count: int
 
 
 class MessageRecord(msgspec.Struct, frozen=True, gc=False):
@@ -192,6 +264,7 @@ class ActorRecord(msgspec.Struct, frozen=True, gc=False):
         handled: Messages that it has dealt with.
         waiting: Messages in its mailbox.
         children: How many actors live directly below it; a page may show fewer.
+        about: What else is known of it, in a few words: whom it serves, what a worker has to do.
     """
 
     path: str
@@ -201,6 +274,7 @@ class ActorRecord(msgspec.Struct, frozen=True, gc=False):
     handled: int
     waiting: int
     children: int
+    about: str = ""
 
 
 class Totals(msgspec.Struct, frozen=True, gc=False):

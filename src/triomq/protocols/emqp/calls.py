@@ -25,6 +25,12 @@ def call_problem(message: bytes) -> str:
     return f"its {' and '.join(wrong)} cannot be passed to a function" if wrong else ""
 
 
+def call_name(message: bytes) -> str:
+    """Return what a message calls, as ``module.function``; an empty text if it is no call."""
+    call = _call(message)
+    return "" if call is None else f"{call['path']}.{call['callable']}"
+
+
 def _call(message: bytes) -> dict[str, Any] | None:
     """Return the call in a message, if there is one; the word before it is never looked at."""
     value = _decode(message)

@@ -1,0 +1,45 @@
+"""Tables on a terminal, and what stands in their cells."""
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDE = 10_000
+"""Width of an output that is no terminal: nothing is cut there."""
+
+
+def make_table(first: str, *numbers: str, words: tuple[str, ...] = ()) -> Table:
+    """Create a table: names, then columns of numbers, which stand to the right, then columns of words."""
+    table = Table(box=None, pad_edge=False, expand=False)
+    table.add_column(first, no_wrap=True)
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in words:
+        table.add_column(column, no_wrap=True)
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table as wide as it is, unless a terminal sets a limit."""
+    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+    console.print(table)
+
+
+def state_of(state: str, restarts: int) -> Text:
+    """Return the state of an actor; one that does not run is coloured."""
+    again = f", restarted {restarts}×" if restarts else ""
+    return Text(f"{state}{again}", style="" if state == "running" else "bold red")
+
+
+def time_text(seconds: float) -> str:
+    """Return a time in its two largest units."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,72 @@
+"""SCHEDULE and UNSCHEDULE of a peer: into the broker's own book, or on to a scheduler that is connected."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from triomq.endpoints.emqp.schedules import ScheduleBook
+from triomq.errors import AccessRefused
+from triomq.protocols.emqp import ScheduleRemoved, ScheduleSet, call_problem, schedule_key
+from triomq.timetable import Timetable
+
+if TYPE_CHECKING:
+    from triomq.endpoints.emqp.peer import EMQPPeer
+
+
+def set_schedule(peer: "EMQPPeer", event: ScheduleSet) -> None:
+    """Write a schedule into the book, or hand it to the scheduler that came last."""
+    if peer.hub.book is not None:
+        _enter(peer, peer.hub.book, event)
+        return
+    scheduler = next(reversed(peer.hub.schedulers), None)
+    if scheduler is None:
+        peer.refuse(event.msgid, "unknown", "no scheduler is connected")
+    elif problem := call_problem(event.message):
+        peer.refuse(event.msgid, "malformed", problem)  # it would end a released scheduler
+    else:
+        scheduler.schedule(event.queue, event.headers, event.message, event.interval, event.cron)
+        peer.engine.acknowledge(event.msgid)
+
+
+def _enter(peer: "EMQPPeer", book: ScheduleBook, event: ScheduleSet) -> None:
+    """Begin a schedule of the broker's own; it is acknowledged when it is on disk."""
+    if not peer.access.may_write(""):
+        raise AccessRefused(f"user {peer.user!r} may not publish jobs into queues, and so may schedule none")
+    told = event.extension
+    timetable = Timetable(
+        interval=event.interval,
+        cron=event.cron,
+        timezone=told.timezone or peer.hub.timezone,
+        haste=not event.headers.nohaste,
+        run_count=event.headers.run_count,
+        missed="skip" if told.missed == "skip" else "once",
+    )
+    book.set(_key(peer, event.message), event.queue, event.headers, event.message, peer.user, timetable)
+    _acknowledge_when_safe(peer, event.msgid)
+
+
+def remove_schedule(peer: "EMQPPeer", event: ScheduleRemoved) -> None:
+    """Have a schedule end, which is in the book, or with all schedulers."""
+    if peer.hub.book is not None:
+        peer.hub.book.remove(_key(peer, event.message))
+        _acknowledge_when_safe(peer, event.msgid)
+        return
+    if problem := call_problem(event.message):
+        peer.refuse(event.msgid, "malformed", problem)
+        return
+    for scheduler in peer.hub.schedulers:
+        scheduler.schedule(event.queue, event.headers, event.message)
+    peer.engine.acknowledge(event.msgid)
+
+
+def _key(peer: "EMQPPeer", message: bytes) -> str:
+    return f"{schedule_key(message)}-{peer.user}"
+
+
+def _acknowledge_when_safe(peer: "EMQPPeer", msgid: bytes) -> None:
+    """ACK what was recorded in this turn."""
+    persistence = peer.directory.persistence
+    if persistence is None:
+        peer.engine.acknowledge(msgid)
+    else:
+        safe = partial(peer.in_turn, peer.acknowledge, msgid)
+        persistence.when_committed(persistence.journal.require_commit(), safe)
