@@ -20,13 +20,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from triomq.core import Batch, PublishingPaused, Subscription
 from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
-from triomq.endpoints.base.router_listener import RouterListener
 from triomq.endpoints.emqp.administration import answer_question, stop_endpoint
 from triomq.endpoints.emqp.intake import Intake
 from triomq.endpoints.emqp.scheduling import remove_schedule, set_schedule
@@ -89,12 +88,12 @@ class EMQPPeer(RouterClient):
     silence = inf  # the engine looks after that, as soon as a peer says what it is
 
     def __init__(
-        self, listener: RouterListener, identity: bytes, login: str, context: BrokerContext, hub: "EMQPEndpoint"
+        self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext, hub: "EMQPEndpoint"
     ) -> None:
         super().__init__(listener, identity, login, context)
         self.hub = hub
         self.new_id = hub.new_id
-        self.engine: BrokerEngine = hub.make_engine()
+        self.engine: BrokerEngine = hub.make_engine(internal=listener.is_internal)
         self.worker: WorkerSide | None = None
         self.troubles: Counter[str] = Counter()
         self._intake: Intake
@@ -351,7 +350,7 @@ class EMQPPeer(RouterClient):
             self.leave()
         elif self.engine.state == "left" and self.worker is not None and self.worker.out:
             # Its jobs are waited for, and only a message can show that nobody is there any more.
-            self.send(*command(b"HEARTBEAT", self.new_id(), b"%.6f" % time()))
+            self.send(*command(b"HEARTBEAT", self.new_id(), b"%.6f" % self.context.unix_time()))
         self._flush()
 
     # The end

@@ -42,6 +42,7 @@ from triomq.core import (
 )
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.memory_listener import NOBODY
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request
 from triomq.endpoints.emqp.queues import queue_for
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt
@@ -186,7 +187,8 @@ class Scheduler(Client):
         """Return when the next tick is due, on Trio's clock."""
         if self._waits:
             return inf
-        return trio.current_time() + min(_LOOK, self._book.clock.next_deadline - self._book.now())
+        due = self._book.clock.next_deadline
+        return inf if due == inf else trio.current_time() + min(_LOOK, due - self._book.now())
 
     def due(self, now: float) -> None:
         """Send what is due, as much as fits into a turn."""
@@ -225,7 +227,9 @@ class Scheduler(Client):
         encoded = encode_request(RequestProperties(tick, headers.frame, user=schedule.user))
         traits = traits_of(codec=EMQP_CODEC, publisher=0, persistent=headers.guarantee)
         head = Head("", schedule.queue, 0, len(encoded), len(encoded), traits=traits)
-        publisher = self._publisher(self.context.users.access(schedule.user, self._domain))
+        users = self.context.users
+        access = users.access(schedule.user, self._domain) if schedule.user != NOBODY else EVERYTHING
+        publisher = self._publisher(access)
         content = encoded + schedule.message
         publisher.publish(CachedRoute("", queue), head, [content], len(content))
 
