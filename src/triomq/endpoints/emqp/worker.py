@@ -28,6 +28,7 @@ import msgspec
 import trio
 
 from triomq.core import Batch, DeclareQueue, Directory, Outcome, QueueOptions, Slots, Subscription, settle
+from triomq.endpoints.base.statistics import Work
 from triomq.endpoints.emqp.answers import answer
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, as_request, decode_request
 from triomq.protocols.emqp import (
@@ -134,6 +135,10 @@ class WorkerSide:
         peer = self._peer
         if name not in peer.directory.queues:
             peer.ask(peer.domain, DeclareQueue(name, QueueOptions(), peer.session))
+
+    def work(self) -> Work:
+        """Return what it has asked for and got."""
+        return Work(self.queues, self.slots.free, len(self.out), self.done)
 
     def stop(self) -> None:
         """Take no more jobs; those that are out stay so."""
