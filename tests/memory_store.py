@@ -8,6 +8,7 @@ import msgspec
 from triomq.store.gathered import joined
 from triomq.store.interface import StoreStatistics
 from triomq.store.operations import (
+    READ_SINGLY,
     AttemptsCounted,
     DelayedDropped,
     MessagesAppended,
@@ -21,6 +22,7 @@ from triomq.store.operations import (
     QueueDeleted,
     Range,
     RecordPut,
+    RecordRangeRemoved,
     RecordRemoved,
     SpilledDropped,
 )
@@ -32,6 +34,7 @@ from triomq.store.recovered import (
     Piece,
     QueueFound,
     RecordFound,
+    RecordKeyFound,
     SegmentFound,
     TotalsFound,
 )
@@ -91,6 +94,11 @@ class MemoryStore:
 
     def _remove(self, operation: RecordRemoved) -> None:
         self._records.pop((operation.kind, operation.key), None)
+
+    def _remove_range(self, operation: RecordRangeRemoved) -> None:
+        for kind, key in list(self._records):
+            if kind == operation.kind and operation.first <= key < operation.stop:
+                del self._records[kind, key]
 
     def _declare_queue(self, operation: QueueDeclared) -> None:
         existing = self._queues.get(operation.queue)
@@ -161,14 +169,19 @@ class MemoryStore:
         delayed = self._queues.get(queue, _NONE).delayed
         return [bytes(joined(delayed[number].body)) if number in delayed else None for number in numbers]
 
+    def read_record(self, kind: int, key: bytes) -> bytes | None:
+        """Give the value of a record."""
+        return self._records.get((kind, key))
+
     def forget_spilled(self) -> None:
         """Forget what was only out of memory, as a store does that a broker opens."""
         self._spilled.clear()
 
     def recover(self, *, segments: bool = True) -> Iterator[Piece]:
         """Go through all that is kept, bodies apart; the base says more."""
-        for (kind, key), value in sorted(self._records.items()):
-            yield RecordFound(kind, key, value)
+        records = sorted(self._records.items())
+        yield from (RecordFound(kind, key, value) for (kind, key), value in records if kind not in READ_SINGLY)
+        yield from (RecordKeyFound(kind, key, len(value)) for (kind, key), value in records if kind in READ_SINGLY)
         for number, queue in sorted(self._queues.items()):
             yield QueueFound(number, queue.key, queue.value, queue.next_id)
             if segments:
@@ -193,7 +206,7 @@ class MemoryStore:
             + sum(delay.count for delay in queue.delayed.values())
             for queue in self._queues.values()
         )
-        return StoreStatistics(self.committed, len(self._queues), messages, 0)
+        return StoreStatistics(self.committed, len(self._queues), messages, len(self._records), 0)
 
     def close(self) -> None:
         """End; what is in it stays until it is forgotten."""
@@ -216,6 +229,7 @@ def _settle_in(segments: dict[int, _Segment], ranges: Sequence[Range]) -> None:
 _APPLY: dict[type[Operation], Callable[..., None]] = {
     RecordPut: MemoryStore._put,
     RecordRemoved: MemoryStore._remove,
+    RecordRangeRemoved: MemoryStore._remove_range,
     QueueDeclared: MemoryStore._declare_queue,
     QueueDeleted: MemoryStore._delete_queue,
     MessagesAppended: MemoryStore._append,

@@ -10,13 +10,16 @@ TriomqError
 │  └─ LimitExceeded         QueueFull
 ├─ Disconnected · ConsumerCancelled
 ├─ ActorError               ActorStopped · HandlerFailed · MailboxFull · NameTaken · NoSuchActor · RestartLimitExceeded
+├─ JobError                 WrongArguments · WrongResult · UnknownJob · NoRunningJob · NotConnected · AlreadyConnected
+│  └─ JobFailed             JobTimedOut · JobCancelled · JobExpired · WorkerLost · JobsFailed (an ExceptionGroup, too)
 ├─ StoreError               StoreLocked · StoreCorrupt · StoreTooNew · DiskFull · StoreUnwritable
 └─ ConfigError
 
 ``Refused`` is an answer, not a crash: a handler that raises it refuses its asker's request, and its actor goes on.
 """
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 
 class TriomqError(Exception):
@@ -246,6 +249,119 @@ class DiskFull(StoreError):
 
 class StoreUnwritable(StoreError):
     """The directory is read-only, or the disk reports errors; nothing was written."""
+
+
+class JobError(TriomqError):
+    """A job could not be sent, run or looked up."""
+
+
+class WrongArguments(JobError):
+    """The arguments of a call are not those that the function takes; the text has the path to the wrong one."""
+
+
+class WrongResult(JobError):
+    """A result cannot be sent, or is not what the annotation of its function says."""
+
+
+class UnknownJob(JobError):
+    """No function of that name is registered; nothing was imported to look for it."""
+
+
+class NoRunningJob(JobError):
+    """``current_job()`` was asked outside a job."""
+
+
+class NotConnected(JobError):
+    """Jobs were sent, and nothing connects them with a broker."""
+
+
+class AlreadyConnected(JobError):
+    """Jobs were connected a second time; one ``Jobs`` has one broker at a time."""
+
+
+class JobFailed(JobError):
+    """A job has ended without a result; the text has the remote traceback behind it.
+
+    Args:
+        job: Its id.
+        name: What was called.
+        kind: The class of the remote exception, by its name; empty if there was none.
+        reason: The text of the remote exception, or why the job was ended.
+        remote_traceback: Where the remote exception came from.
+    """
+
+    _text: ClassVar[str] = "failed"
+
+    def __init__(self, job: str, name: str, kind: str = "", reason: str = "", remote_traceback: str = "") -> None:
+        self.job = job
+        self.name = name
+        self.kind = kind
+        self.reason = reason
+        self.remote_traceback = remote_traceback
+        cause = f"{kind}: {reason}" if kind and reason else kind or reason
+        super().__init__(f"{name or 'job'} {self._text}{': ' if cause else ''}{cause} (job {job})")
+        if remote_traceback:
+            self.add_note("\nIn the worker:\n" + remote_traceback.rstrip())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Make it again with the same arguments: its text is not one of them."""
+        return type(self), (self.job, self.name, self.kind, self.reason, self.remote_traceback)
+
+
+class JobTimedOut(JobFailed):
+    """A job ran longer than it may, and was stopped."""
+
+    _text = "timed out"
+
+
+class JobCancelled(JobFailed):
+    """A job was cancelled, by its caller, by its parent's end, or by hand."""
+
+    _text = "was cancelled"
+
+
+class JobExpired(JobFailed):
+    """The deadline of a job's caller had passed before it could begin."""
+
+    _text = "expired before it began"
+
+
+class WorkerLost(JobFailed):
+    """The process of a job died, more often than it may be tried again."""
+
+    _text = "was lost with its worker"
+
+
+class JobsFailed(JobFailed, ExceptionGroup[Exception]):
+    """A job has failed of several errors at once, such as those of its sub-jobs.
+
+    Args:
+        job: As in ``JobFailed``, also the others.
+        name: As there.
+        kind: As there.
+        reason: As there.
+        remote_traceback: As there.
+        errors: The errors, each a ``JobFailed``.
+    """
+
+    def __new__(
+        cls, job: str, name: str, kind: str, reason: str, remote_traceback: str, errors: Sequence[Exception]
+    ) -> Self:
+        """Make the group, which takes its errors here."""
+        return super().__new__(cls, f"{name or 'job'} failed: {reason} (job {job})", errors)
+
+    def __init__(
+        self, job: str, name: str, kind: str, reason: str, remote_traceback: str, errors: Sequence[Exception]
+    ) -> None:
+        super().__init__(job, name, kind, reason, remote_traceback)
+
+    def derive(self, errors: Sequence[Exception], /) -> "JobsFailed":  # type: ignore[override]  # of Exceptions only
+        """Make a group of some of the errors, as ``except*`` does."""
+        return JobsFailed(self.job, self.name, self.kind, self.reason, self.remote_traceback, errors)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Make it again with the same arguments."""
+        return type(self), (self.job, self.name, self.kind, self.reason, self.remote_traceback, self.exceptions)
 
 
 class ConfigError(TriomqError):

@@ -5,9 +5,9 @@ import msgspec
 from memory_store import MemoryStore
 from triomq.errors import StoreUnwritable
 from triomq.store import Fetch, Journal, OperationBatch, Reading, SegmentRead, assemble, decode_body
-from triomq.store.frames import Read
+from triomq.store.frames import Read, ReadRecord
 
-Answer = Reading | list[bytes | None]
+Answer = Reading | list[bytes | None] | bytes | None
 
 
 class ReadResults(msgspec.Struct):
@@ -95,6 +95,8 @@ class SimulatedDisk:
                 if isinstance(request, Read):
                     found = self.store.read(request.queue, request.first, request.stop, request.max_bytes)
                     self._found[number] = found
+                elif isinstance(request, ReadRecord):
+                    self._found[number] = self.store.read_record(request.kind, request.key)
                 else:
                     self._found[number] = self.store.read_delayed(request.queue, request.numbers)
 
@@ -105,7 +107,7 @@ class SimulatedDisk:
         self.fetches |= wanted
         for number, answer in found.items():
             request = self.fetches.pop(number).request
-            if number in wanted:  # not forgotten since
+            if number in wanted and not isinstance(request, ReadRecord):  # not forgotten since
                 (results.messages if isinstance(request, Read) else results.delayed).add(request.queue)
             self.journal.fetched(number, answer)
         return results

@@ -12,16 +12,22 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from triomq.protocols.emqp import (
     BrokerEngine,
+    CancelAsked,
     DisconnectAsked,
     Event,
+    Extension,
     Frames,
     Informed,
+    JobState,
     MessageDropped,
     PeerEngine,
+    Progressed,
     Requested,
     Role,
     ScheduleSet,
     Settings,
+    StateReported,
+    StatesAsked,
     TopicPublished,
     is_text,
 )
@@ -35,6 +41,8 @@ MAX_MESSAGE: Final = 2000
 _SPOILS: Final = (0, 1, 1, 2, 3, 8)
 _RELEASED_FRAMES: Final = {b"ACK": 5, b"REPLY": 6, b"REQUEST": 7, b"SCHEDULE": 9, b"UNSCHEDULE": 9, b"PUBLISH": 7}
 """How many frames a peer without extensions reads of what it is sent."""
+
+OURS: Final = (b"PROGRESS", b"CANCEL", b"RETURN", b"STATE", b"SUBSCRIBE", b"UNSUBSCRIBE")
 
 CALL = b'["run", {"path": "m", "callable": "f", "args": []}]'
 X = b'{"v":1,"capabilities":["jobs"],"attempt":2}'
@@ -58,6 +66,10 @@ SHAPES: Final[dict[bytes, tuple[tuple[bytes, ...], ...]]] = {
     b"SUBSCRIBE": ((b"t",),),
     b"UNSUBSCRIBE": ((b"t",),),
     b"ERROR": ((b"id",), (b"full", b"inform"), (b"text",)),
+    b"PROGRESS": ((b"id",), (b"1", b"", b"\xff"), (b'{"number":1,"item":true}', X)),
+    b"CANCEL": ((b"id",), (b"",), (b'{"grace":5,"tree":true}', X)),
+    b"RETURN": ((b'["id"]', b'["id", "p1"]', b"[]"),),
+    b"STATE": ((b'["id"]', b'["id", "p1"]'), (b'{"state":"ok"}', b'{"state":"failed","attempt":2}'), (X,)),
 }
 
 
@@ -79,9 +91,10 @@ class Input(NamedTuple):
 
 
 _USUAL: Final = {
-    "broker": b"REQUEST REQUEST READY REPLY HEARTBEAT PUBLISH SCHEDULE UNSCHEDULE SUBSCRIBE STATUS INFORM".split(),
-    "client": b"ACK ACK REPLY REPLY PUBLISH ERROR HEARTBEAT".split(),
-    "worker": b"ACK REQUEST REQUEST REQUEST HEARTBEAT ERROR".split(),
+    "broker": b"REQUEST REQUEST READY REPLY HEARTBEAT PUBLISH SCHEDULE UNSCHEDULE SUBSCRIBE STATUS INFORM "
+    b"PROGRESS CANCEL RETURN STATE".split(),
+    "client": b"ACK ACK REPLY REPLY PUBLISH PROGRESS STATE ERROR HEARTBEAT".split(),
+    "worker": b"ACK REQUEST REQUEST REQUEST CANCEL PROGRESS HEARTBEAT ERROR".split(),
     "scheduler": b"ACK SCHEDULE SCHEDULE UNSCHEDULE HEARTBEAT".split(),
 }
 """What each side hears when all goes well."""
@@ -151,9 +164,15 @@ class Owner:
         if isinstance(self.engine, BrokerEngine):
             self._serve(self.engine, event)
         elif isinstance(event, Requested) and self.engine.carries(event.message):
+            self.engine.progress(event.msgid, event.message, Extension(number=1, item=True))
             self.engine.reply(event.msgid, event.message, event.extension)
             if self.engine.state == "open":
                 self.engine.ready(2)
+        elif isinstance(event, CancelAsked) and self.engine.is_extended and self.engine.state == "open":
+            self.engine.give_back([event.request])
+        elif isinstance(event, StateReported) and self.engine.state == "open":
+            self.engine.ask_states([event.request], Extension(follow=True))
+            self.engine.cancel(event.request, Extension(grace=event.state.attempt))
         self.work()
 
     def _serve(self, engine: BrokerEngine, event: Event | None) -> None:
@@ -162,8 +181,16 @@ class Owner:
             engine.acknowledge(event.msgid)
         elif isinstance(event, DisconnectAsked):
             engine.leave()
+        elif isinstance(event, Progressed):
+            engine.progress(event.request, event.message, event.extension)
+        elif isinstance(event, CancelAsked):
+            engine.acknowledge(event.msgid)
+            engine.cancel(event.request, event.extension)
+        elif isinstance(event, StatesAsked):
+            for request in event.requests:
+                engine.report_state(request, JobState(state="ok"), b"1" if event.extension.result else None)
         elif isinstance(event, Requested | ScheduleSet | TopicPublished):
-            engine.acknowledge(event.msgid, event.extension)
+            engine.acknowledge(event.msgid, duplicate_of=event.extension.duplicate_of.encode())
             if not engine.carries(event.message):
                 raise Violation(f"{event} was read, and cannot be sent")
             engine.reply(event.msgid, event.message, event.extension)
@@ -180,6 +207,8 @@ class Owner:
         for message in sent:
             if message[:2] != (b"", b"eMQP/1.0") or len(message) < 4:
                 raise Violation(f"sent {message}, which is no message")
+            if message[2] in OURS and not self.engine.is_extended:
+                raise Violation(f"sent {message} to a peer without extensions")
             most = 1000 if self.engine.is_extended else _RELEASED_FRAMES.get(message[2], 1000)
             if len(message) > most or not (self.engine.is_extended or all(map(is_text, message))):
                 raise Violation(f"sent {message} to a peer without extensions")

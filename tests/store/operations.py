@@ -16,13 +16,16 @@ from triomq.store import (
     QueueDeclared,
     QueueDeleted,
     Range,
+    RecordKind,
     RecordPut,
+    RecordRangeRemoved,
     RecordRemoved,
     SpilledDropped,
     encode_body,
 )
 
 QUEUES = (1, 2, 3)
+KINDS = st.sampled_from([RecordKind.SINK, RecordKind.BINDING, RecordKind.RESULT])
 
 
 class Author:
@@ -78,12 +81,14 @@ class Author:
         return SpilledDropped(queue, self._ranges(queue))
 
     def put(self, queue: int) -> Operation:
-        return RecordPut(
-            self._draw(st.integers(1, 2)), self._draw(st.binary(max_size=1)), self._draw(st.binary(max_size=3))
-        )
+        return RecordPut(self._draw(KINDS), self._draw(st.binary(max_size=1)), self._draw(st.binary(max_size=3)))
 
     def remove(self, queue: int) -> Operation:
-        return RecordRemoved(self._draw(st.integers(1, 2)), self._draw(st.binary(max_size=1)))
+        return RecordRemoved(self._draw(KINDS), self._draw(st.binary(max_size=1)))
+
+    def remove_range(self, queue: int) -> Operation:
+        keys = st.binary(max_size=1)
+        return RecordRangeRemoved(self._draw(KINDS), self._draw(keys), self._draw(keys))
 
     def redeclare(self, queue: int) -> Operation:
         return QueueDeclared(queue, b"again", self._draw(st.binary(max_size=3)))
@@ -115,6 +120,7 @@ _MAKERS = (
     Author.unspill,
     Author.put,
     Author.remove,
+    Author.remove_range,
     Author.redeclare,
     Author.delete,
     Author.delivered,

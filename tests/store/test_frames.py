@@ -24,6 +24,8 @@ from triomq.store.frames import (
     PiecesRecovered,
     Read,
     ReadDelayed,
+    ReadRecord,
+    RecordFetched,
     SegmentsFetched,
     StoreFailed,
     StoreFrameReader,
@@ -39,6 +41,7 @@ from .operations import batches
 FRAMES: list[ToStore | FromStore] = [
     Read(1, 2, 3, 9, 1000),
     ReadDelayed(1, 2, [3, 4]),
+    ReadRecord(1, 2, b"key"),
     BackUp(1, "/a/path"),
     StoreFailed("DiskFull", "no room"),
     PiecesRecovered([QueueFound(1, b"q", b"", 1), SegmentFound(1, 1, 3, 2, 99, b"\x01")]),
@@ -46,6 +49,7 @@ FRAMES: list[ToStore | FromStore] = [
     BatchesCommitted(1 << 40),
     SegmentsFetched(1, Reading([SegmentRead(3, 2, b"\x01", b"body", spilled=True)], 5)),
     DelayedFetched(1, [b"body", None]),
+    RecordFetched(1, b"value"),
     FetchFailed(1, StoreFailed("StoreError", "why")),
     BackedUp(1),
 ]

@@ -11,6 +11,8 @@ from triomq.store import (
     MessagesSpilled,
     QueueDeclared,
     Reading,
+    RecordKind,
+    RecordPut,
     Recovered,
     encode_body,
 )
@@ -48,6 +50,19 @@ def test_numbers_go_on_behind_what_is_there(journal: Journal) -> None:
     assert batch is not None
     assert (batch.number, journal.open_batch, journal.require_commit()) == (11, 12, 11)
     assert journal.take() is None
+
+
+def test_values_of_records_are_on_their_way_too(journal: Journal) -> None:
+    journal.add(RecordPut(RecordKind.JOB, b"key", b"value"))
+    journal.add(RecordPut(RecordKind.JOB, b"key", b"another"))
+    assert journal.pending_bytes == 10
+    assert journal.early_settlements() == []
+    batch = journal.take(patient=True)  # records are never held
+    assert batch is not None
+    assert batch.operations == [RecordPut(RecordKind.JOB, b"key", b"another")]
+    assert journal.pending_bytes == 10
+    journal.answered(11)
+    assert journal.pending_bytes == 0
 
 
 def test_the_next_batch_gathers_while_two_are_on_their_way(journal: Journal) -> None:

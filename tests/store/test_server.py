@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from triomq.errors import StoreUnwritable
-from triomq.store import MessagesDelayed, MessagesSettled, OperationBatch, Reading, SegmentRead
+from triomq.store import (
+    MessagesDelayed,
+    MessagesSettled,
+    OperationBatch,
+    Reading,
+    RecordKeyFound,
+    RecordKind,
+    RecordPut,
+    SegmentRead,
+)
 from triomq.store.frames import (
     BackedUp,
     BackUp,
@@ -21,6 +30,8 @@ from triomq.store.frames import (
     PiecesRecovered,
     Read,
     ReadDelayed,
+    ReadRecord,
+    RecordFetched,
     SegmentsFetched,
     StoreFailed,
     StoreFrameReader,
@@ -121,6 +132,19 @@ def test_bodies_are_read_and_what_is_gone_is_not(broker: Broker) -> None:
     assert broker.receive() == SegmentsFetched(7, Reading([SegmentRead(1, 1, b"", one.body, spilled=False)], 3))
     assert broker.receive() == SegmentsFetched(8, Reading([], 2))
     assert broker.receive() == DelayedFetched(9, [b"later", None])
+
+
+def test_one_record_is_read_without_the_others(broker: Broker, tmp_path: Path) -> None:
+    record = RecordPut(RecordKind.RESULT, b"key", b"value")
+    broker.send(Write(OperationBatch(1, [record])))
+    broker.receive()
+    broker.send(ReadRecord(1, record.kind, record.key), ReadRecord(2, RecordKind.JOB, record.key))
+    assert (broker.receive(), broker.receive()) == (RecordFetched(1, b"value"), RecordFetched(2, None))
+    broker.leave()
+    broker = Broker(tmp_path)
+    found = RecordKeyFound(record.kind, record.key, len(record.value))
+    assert (broker.receive(), broker.receive()) == (PiecesRecovered([found]), StoreOpened(1, []))
+    broker.leave()
 
 
 def test_failed_read_is_answered_with_the_reason(broker: Broker, tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ from triomq.store import (
     MessagesSpilled,
     OperationBatch,
     QueueDeleted,
+    RecordFound,
+    RecordPut,
+    RecordRangeRemoved,
     SegmentFound,
     SpilledDropped,
     SqliteReader,
@@ -132,6 +135,16 @@ def test_settled_positions_are_stored_and_a_segment_goes_with_its_last_message(s
     assert [segment.first for segment in segments(store)] == [5]
     assert bodies(store) == {5: b"body"}
     assert store.statistics().messages == 1
+
+
+def test_records_are_counted_and_those_of_a_range_go_at_once(store: SqliteStore) -> None:
+    keys = [b"a", b"b", b"ba", b"c"]
+    store.commit([OperationBatch(1, [RecordPut(kind, key, b"value") for key in keys for kind in (1, 2)])])
+    assert store.statistics().records == 8
+    store.commit([OperationBatch(2, [RecordRangeRemoved(2, b"b", b"c")])])
+    left = {(piece.kind, piece.key) for piece in store.recover() if isinstance(piece, RecordFound)}
+    assert left == {(1, key) for key in keys} | {(2, b"a"), (2, b"c")}
+    assert (store.read_record(2, b"a"), store.read_record(2, b"b")) == (b"value", None)
 
 
 def test_spilled_messages_outlive_the_store_but_not_the_broker(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from triomq.core.ledger import Ledger, Numbered, Settler, postpone, settle
 from triomq.core.memory import MemoryAlarm, Process, anonymous_memory, knows_process_memory, process_memory
 from triomq.core.message import CORE_CODEC, Head, QueueMessage, Stretch, Traits, body_of, properties_of, traits_of
 from triomq.core.packing import pack_arguments, unpack_arguments
+from triomq.core.persistence.keyed_records import KeyedRecords
 from triomq.core.persistence.persistence import QUEUE_MEMORY, Persistence
-from triomq.core.persistence.recorded_schedules import ScheduleRecords
 from triomq.core.persistence.recorded_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.persistence.records import decode_key, encode_key, encode_options
 from triomq.core.properties import (
@@ -107,6 +107,7 @@ from triomq.errors import (
     SinkInternal,
     SinkInUse,
 )
+from triomq.store import RecordKind
 
 __all__ = [
     "CORE_CODEC",
@@ -157,6 +158,7 @@ __all__ = [
     "HeaderValue",
     "InExclusiveUse",
     "Inequivalent",
+    "KeyedRecords",
     "Lease",
     "LeaseInvalid",
     "LeaseTarget",
@@ -203,12 +205,12 @@ __all__ = [
     "Quotas",
     "Reason",
     "Receipt",
+    "RecordKind",
     "Restarting",
     "Route",
     "RouteCache",
     "RoutedHead",
     "RoutedRun",
-    "ScheduleRecords",
     "SentToDeadLetters",
     "Session",
     "SetPolicies",

@@ -20,6 +20,7 @@
   one would newly mark is settled in the same batch. Ids that this batch does not settle may be of messages on disk, or
   of transient ones: then it is written.
 - Everything is counted and merged by run or range, never by message.
+- What is done to records of one key is one operation at most (``record_changes``); they have no order with the rest.
 - Order matters between operations of one queue and is preserved: a segment stands where its first message was appended.
   Settling and marks come last, since they only concern messages that were appended before them.
 """
@@ -41,7 +42,11 @@ from triomq.store.operations import (
     OperationBatch,
     QueueDeleted,
     Range,
+    RecordPut,
+    RecordRangeRemoved,
+    RecordRemoved,
 )
+from triomq.store.record_changes import RecordChanges
 
 _SEGMENT = 1 << 18
 """Bytes of contents from which on a queue gets another segment: a body is read as a whole; smaller ones cost more."""
@@ -108,10 +113,22 @@ class BatchBuilder:
     do not have; ``paid`` counts those that consumers have.
     """
 
-    __slots__ = ("_debts", "_delivered", "_open", "_operations", "_settled", "_thins_at", "paid", "size", "unpaid")
+    __slots__ = (
+        "_debts",
+        "_delivered",
+        "_open",
+        "_operations",
+        "_records",
+        "_settled",
+        "_thins_at",
+        "paid",
+        "size",
+        "unpaid",
+    )
 
     def __init__(self) -> None:
         self._operations: list[Operation | _Segment] = []
+        self._records = RecordChanges()
         self._open: dict[int, _Segment] = {}
         self._settled: dict[int, list[Range]] = {}
         self._delivered: dict[tuple[int, int], Range] = {}  # after which ids, and up to which
@@ -123,7 +140,7 @@ class BatchBuilder:
 
     def __bool__(self) -> bool:
         """Return whether there is anything to send."""
-        return bool(self._operations or self._settled or self._delivered)
+        return bool(self._operations or self._records or self._settled or self._delivered)
 
     def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int) -> None:
         """Add messages with ids in a row, above all of the queue so far; ``contents`` must not change any more."""
@@ -177,7 +194,7 @@ class BatchBuilder:
     @property
     def does_more(self) -> bool:
         """Whether it has operations other than on messages that were published, delivered or settled."""
-        return any(not isinstance(each, _Segment) for each in self._operations)
+        return bool(self._records) or any(not isinstance(each, _Segment) for each in self._operations)
 
     @property
     def is_with_consumers(self) -> bool:
@@ -200,11 +217,18 @@ class BatchBuilder:
             self._delivered[queue, level] = (before[0], up_to)
 
     def add(self, operation: Operation) -> None:
-        """Add any other operation; operations are done in the order in which they were added."""
+        """Add any other operation; those on queues are done in the order in which they were added."""
+        if isinstance(operation, RecordPut | RecordRemoved | RecordRangeRemoved):
+            self.size += self._records.add(operation)
+            return
         if isinstance(operation, QueueDeleted):
             self._drop(operation.queue)
         self.size += len(getattr(operation, "body", b""))
         self._operations.append(operation)
+
+    def add_new(self, record: RecordPut) -> None:
+        """Add a record whose key the store does not have."""
+        self.size += self._records.add(record, is_new=True)
 
     def _drop(self, queue: int) -> None:
         """Drop what was to be done to a queue that is being deleted."""
@@ -229,14 +253,14 @@ class BatchBuilder:
 
     def settles(self) -> list[MessagesSettled]:
         """Return what is settled; nothing if other operations are there, which it may belong to."""
-        if self._operations:
+        if self._operations or self._records:
             return []
         return [MessagesSettled(queue, _merged(ranges)) for queue, ranges in self._settled.items()]
 
     def batch(self, number: int) -> OperationBatch:
         """Return the batch."""
         settled = {queue: _merged(ranges) for queue, ranges in self._settled.items()}
-        operations: list[Operation] = []
+        operations: list[Operation] = self._records.operations()
         for each in self._operations:
             if not isinstance(each, _Segment):
                 if not (

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import msgspec
@@ -171,8 +171,9 @@ def _report(
 def _undecodable(connection: sqlite3.Connection, decode: Callable[[RecordFound | QueueFound], None]) -> Iterator[str]:
     rows = connection.execute("SELECT kind, key, value FROM record ORDER BY kind, key")
     queues = connection.execute("SELECT queue, key, value, next_id FROM queue ORDER BY queue")
-    pieces: list[RecordFound | QueueFound] = [RecordFound(*row) for row in rows]
-    for piece in [*pieces, *(QueueFound(*row) for row in queues)]:
+    records, declared = (RecordFound(*row) for row in rows), (QueueFound(*row) for row in queues)
+    pieces: Iterator[RecordFound | QueueFound] = chain(records, declared)
+    for piece in pieces:
         try:
             decode(piece)
         except StoreCorrupt as error:

@@ -64,7 +64,18 @@ class SettleEarly(_Frame, frozen=True, tag=13):
     operations: Sequence[MessagesSettled]
 
 
-ToStore = Write | Read | ReadDelayed | BackUp | SettleEarly
+class ReadRecord(_Frame, frozen=True, tag=14):
+    """Read the value of a record, as of ``Reader.read_record``; answered by ``RecordFetched``."""
+
+    number: int
+    kind: int
+    key: bytes
+
+
+Fetching = Read | ReadDelayed | ReadRecord
+"""What is answered by its number."""
+
+ToStore = Write | Fetching | BackUp | SettleEarly
 
 
 class StoreFailed(_Frame, frozen=True, tag=5):
@@ -129,8 +140,15 @@ class DelayedFetched(_Frame, frozen=True, tag=10):
     bodies: list[bytes | None]
 
 
+class RecordFetched(_Frame, frozen=True, tag=15):
+    """The value of a record, None if it is not there."""
+
+    number: int
+    value: bytes | None
+
+
 class FetchFailed(_Frame, frozen=True, tag=11):
-    """The error because of which segments or bodies cannot be read."""
+    """The error because of which segments, bodies or a record cannot be read."""
 
     number: int
     failed: StoreFailed
@@ -150,6 +168,7 @@ FromStore = (
     | BatchesCommitted
     | SegmentsFetched
     | DelayedFetched
+    | RecordFetched
     | FetchFailed
     | BackedUp
 )

@@ -17,12 +17,14 @@ class StoreStatistics(msgspec.Struct, frozen=True, gc=False):
         committed: Number of the last batch on disk.
         queues: How many queues there are.
         messages: Messages that are not settled, delayed ones too.
+        records: How many sinks, bindings, schedules, results and the like there are.
         size: What the files take on disk, in bytes.
     """
 
     committed: int
     queues: int
     messages: int
+    records: int
     size: int
 
 
@@ -49,6 +51,13 @@ class Reader(Protocol):
 
         Raises:
             StoreError: They cannot be read.
+        """
+
+    def read_record(self, kind: int, key: bytes) -> bytes | None:
+        """Return the value of a record, None if it is not there.
+
+        Raises:
+            StoreError: It cannot be read.
         """
 
     def close(self) -> None:

@@ -44,8 +44,8 @@ from triomq.errors import StoreError
 from triomq.store.batch_builder import BatchBuilder
 from triomq.store.body import BodyRun, gaps_of, gather_body
 from triomq.store.debts import Debt
-from triomq.store.frames import Read, ReadDelayed
-from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch
+from triomq.store.frames import Fetching, Read, ReadDelayed, ReadRecord
+from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch, RecordPut
 from triomq.store.reading import Reading
 from triomq.store.recovered import Recovered
 
@@ -66,7 +66,7 @@ class Fetch(msgspec.Struct, frozen=True):
         done: Called with what was read, or with the error.
     """
 
-    request: Read | ReadDelayed
+    request: Fetching
     done: Callable[..., None]
 
 
@@ -205,6 +205,11 @@ class Journal:
         self._builder.add(operation)
         self.wake()
 
+    def add_new(self, record: RecordPut) -> None:
+        """Add a record whose key the store does not have: if it is removed in the same batch, nothing is written."""
+        self._builder.add_new(record)
+        self.wake()
+
     def fetch(
         self, queue: int, first: int, stop: int, max_bytes: int, done: Callable[[Reading | StoreError], None]
     ) -> Fetch:
@@ -237,7 +242,18 @@ class Journal:
         self._fetched += 1
         return self._send_request(ReadDelayed(self._fetched, queue, numbers), done)
 
-    def _send_request(self, request: Read | ReadDelayed, done: Callable[..., None]) -> Fetch:
+    def fetch_record(self, kind: int, key: bytes, done: Callable[[bytes | StoreError | None], None]) -> Fetch:
+        """Read the value of a record; what is still on its way to the store counts as not there.
+
+        Args:
+            kind: Its kind.
+            key: Its key.
+            done: Called later, outside of any turn, with the value, None if there is none; or with the error.
+        """
+        self._fetched += 1
+        return self._send_request(ReadRecord(self._fetched, kind, key), done)
+
+    def _send_request(self, request: Fetching, done: Callable[..., None]) -> Fetch:
         fetch = self._fetches[request.number] = Fetch(request, done)
         self.wake()
         return fetch
@@ -379,7 +395,7 @@ class Journal:
         since, self._sent_fetches = 0 if again else self._sent_fetches, self._fetched
         return [fetch for number, fetch in self._fetches.items() if number > since]
 
-    def fetched(self, number: int, found: Reading | list[bytes | None] | StoreError) -> None:
+    def fetched(self, number: int, found: Reading | list[bytes | None] | bytes | StoreError | None) -> None:
         """Pass on what was read for a request, unless it was cancelled."""
         fetch = self._fetches.pop(number, None)
         if fetch is not None:

@@ -26,6 +26,11 @@ class RecordKind(IntEnum):
     JOB = 4
     SCHEDULE = 5
     STREAM = 6
+    RESULT = 7
+
+
+READ_SINGLY = frozenset({RecordKind.RESULT})
+"""Kinds whose values may be many megabytes: a restart recovers their keys and sizes, and ``read_record`` reads one."""
 
 
 class RecordPut(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
@@ -41,6 +46,14 @@ class RecordRemoved(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=
 
     kind: int
     key: bytes
+
+
+class RecordRangeRemoved(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=13):
+    """Delete the records of a kind whose keys are in a range; keys are compared as bytes."""
+
+    kind: int
+    first: bytes
+    stop: bytes
 
 
 class QueueDeclared(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
@@ -151,6 +164,7 @@ class SpilledDropped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag
 Operation = (
     RecordPut
     | RecordRemoved
+    | RecordRangeRemoved
     | QueueDeclared
     | QueueDeleted
     | MessagesAppended

@@ -16,6 +16,20 @@ class RecordFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1)
     value: bytes
 
 
+class RecordKeyFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=8):
+    """A record of a kind that is read singly: without its value.
+
+    Args:
+        kind: Its kind.
+        key: Its key.
+        size: Bytes of its value.
+    """
+
+    kind: int
+    key: bytes
+    size: int
+
+
 class QueueFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=2):
     """A queue; comes before anything that is in it.
 
@@ -99,7 +113,16 @@ class AttemptsFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=
     count: int
 
 
-Piece = RecordFound | QueueFound | SegmentFound | TotalsFound | DelayedFound | DeliveredFound | AttemptsFound
+Piece = (
+    RecordFound
+    | RecordKeyFound
+    | QueueFound
+    | SegmentFound
+    | TotalsFound
+    | DelayedFound
+    | DeliveredFound
+    | AttemptsFound
+)
 
 
 class RecoveredQueue(msgspec.Struct):
@@ -131,10 +154,12 @@ class Recovered(msgspec.Struct):
 
     Args:
         records: In the order of their kinds and keys.
+        keys: Records of the kinds that are read singly, in the same order.
         queues: By number.
     """
 
     records: list[RecordFound] = []
+    keys: list[RecordKeyFound] = []
     queues: dict[int, RecoveredQueue] = {}
 
     @property
@@ -150,6 +175,8 @@ def assemble(pieces: Iterable[Piece]) -> Recovered:
         match piece:
             case RecordFound():
                 recovered.records.append(piece)
+            case RecordKeyFound():
+                recovered.keys.append(piece)
             case QueueFound():
                 recovered.queues[piece.queue] = RecoveredQueue(piece)
             case SegmentFound():

@@ -36,10 +36,12 @@ from triomq.store.frames import (
     BatchesCommitted,
     DelayedFetched,
     FetchFailed,
+    Fetching,
     FromStore,
     PiecesRecovered,
     Read,
     ReadDelayed,
+    RecordFetched,
     SegmentsFetched,
     SettleEarly,
     StoreFailed,
@@ -119,7 +121,7 @@ class _Server:
             if isinstance(frame, SettleEarly):
                 with suppress(StoreError):  # there is no room even for that
                     store.settle_early(frame.operations)
-            elif isinstance(frame, Read | ReadDelayed | BackUp):
+            elif isinstance(frame, Fetching | BackUp):
                 reading.put(frame)
         if batches:
             self._commit(store, batches)
@@ -163,10 +165,14 @@ def _unexpected(text: str, error: Exception) -> StoreFailed:
     return StoreFailed("StoreError", f"{text}, which is an error of triomq; please report it: {error!r}")
 
 
-def _read(reader: SqliteReader, frame: Read | ReadDelayed) -> FromStore:
-    if isinstance(frame, Read):
-        return SegmentsFetched(frame.number, reader.read(frame.queue, frame.first, frame.stop, frame.max_bytes))
-    return DelayedFetched(frame.number, reader.read_delayed(frame.queue, frame.numbers))
+def _read(reader: SqliteReader, frame: Fetching) -> FromStore:
+    match frame:
+        case Read():
+            return SegmentsFetched(frame.number, reader.read(frame.queue, frame.first, frame.stop, frame.max_bytes))
+        case ReadDelayed():
+            return DelayedFetched(frame.number, reader.read_delayed(frame.queue, frame.numbers))
+        case _:
+            return RecordFetched(frame.number, reader.read_record(frame.kind, frame.key))
 
 
 def _start(batches: list[OperationBatch], expected: int) -> int:
@@ -183,10 +189,10 @@ class _ReadingThread:
     def __init__(self, store: SqliteStore, send: Callable[[FromStore], None]) -> None:
         self._store = store
         self._send = send
-        self._wanted: queue.SimpleQueue[Read | ReadDelayed | None] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[Fetching | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def put(self, frame: Read | ReadDelayed | BackUp) -> None:
+    def put(self, frame: Fetching | BackUp) -> None:
         if isinstance(frame, BackUp):  # may take minutes, and others want to read meanwhile
             threading.Thread(target=self._back_up, args=(frame,), daemon=True).start()
             return

@@ -197,6 +197,16 @@ class SqliteReader:
         with faults_named(self._durable), _snapshot(connection):
             return [read_delayed(connection, queue, number) for number in numbers]
 
+    def read_record(self, kind: int, key: bytes) -> bytes | None:
+        """Return the value of a record, None if it is not there."""
+        with faults_named(self._durable):
+            row = (
+                self._connections[self._durable]
+                .execute("SELECT value FROM record WHERE kind = ? AND key = ?", (kind, key))
+                .fetchone()
+            )
+        return None if row is None else bytes(row[0])
+
     def close(self) -> None:
         """Close both files."""
         for connection in self._connections.values():
@@ -304,6 +314,10 @@ class SqliteStore:
         """Return the bodies of delayed messages, None for those that are damaged or not there."""
         return self._reading().read_delayed(queue, numbers)
 
+    def read_record(self, kind: int, key: bytes) -> bytes | None:
+        """Return the value of a record, None if it is not there."""
+        return self._reading().read_record(kind, key)
+
     def _reading(self) -> SqliteReader:
         if self._reader is None:
             self._reader = SqliteReader(self.directory)
@@ -312,9 +326,9 @@ class SqliteStore:
     def statistics(self) -> StoreStatistics:
         """Return a snapshot."""
         with faults_named(self._durable.path):
-            queues, messages = self._durable.tables.count()
+            queues, messages, records = self._durable.tables.count()
         size = sum(file.stat().st_size for file in self.directory.glob("*.db*"))
-        return StoreStatistics(self._committed, queues, messages, size)
+        return StoreStatistics(self._committed, queues, messages, records, size)
 
     def close(self) -> None:
         """Close the files and release the directory's lock."""

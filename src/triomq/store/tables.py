@@ -16,6 +16,7 @@ from triomq.store.body import checksum
 from triomq.store.faults import is_damage
 from triomq.store.gathered import Octets, joined
 from triomq.store.operations import (
+    READ_SINGLY,
     AttemptsCounted,
     DelayedDropped,
     MessagesAppended,
@@ -28,6 +29,7 @@ from triomq.store.operations import (
     QueueDeleted,
     Range,
     RecordPut,
+    RecordRangeRemoved,
     RecordRemoved,
     SpilledDropped,
 )
@@ -39,6 +41,7 @@ from triomq.store.recovered import (
     Piece,
     QueueFound,
     RecordFound,
+    RecordKeyFound,
     SegmentFound,
     TotalsFound,
 )
@@ -82,6 +85,12 @@ class Tables:
 
     def _remove(self, operation: RecordRemoved, batch: int) -> None:
         self._execute("DELETE FROM record WHERE kind = ? AND key = ?", (operation.kind, operation.key))
+
+    def _remove_range(self, operation: RecordRangeRemoved, batch: int) -> None:
+        self._execute(
+            "DELETE FROM record WHERE kind = ? AND key >= ? AND key < ?",
+            (operation.kind, operation.first, operation.stop),
+        )
 
     def _declare_queue(self, operation: QueueDeclared, batch: int) -> None:
         self._execute(
@@ -262,8 +271,7 @@ class Tables:
 
     def recover(self, *, segments: bool) -> Iterator[Piece]:
         """Yield everything in the file except bodies; with segments, or with the totals of each queue."""
-        for row in self._execute("SELECT kind, key, value FROM record ORDER BY kind, key"):
-            yield RecordFound(*row)
+        yield from self._records()
         queues = self._execute("SELECT queue, key, value, next_id FROM queue ORDER BY queue").fetchall()
         for found in queues:
             yield QueueFound(*found)
@@ -277,6 +285,17 @@ class Tables:
                 yield DeliveredFound(*row)
             for row in self._execute("SELECT * FROM attempts WHERE queue = ? ORDER BY id", queue):
                 yield AttemptsFound(*row)
+
+    def _records(self) -> Iterator[Piece]:
+        singly = ", ".join(str(int(kind)) for kind in sorted(READ_SINGLY))
+        for row in self._execute(
+            f"SELECT kind, key, value FROM record WHERE kind NOT IN ({singly}) ORDER BY kind, key"
+        ):
+            yield RecordFound(*row)
+        for row in self._execute(
+            f"SELECT kind, key, length(value) FROM record WHERE kind IN ({singly}) ORDER BY kind, key"
+        ):
+            yield RecordKeyFound(*row)
 
     def _segments(self, queue: int) -> Iterator[Piece]:
         for row in self._execute(
@@ -301,12 +320,13 @@ class Tables:
         rows = [row for row in segment_rows(self._connection, queue, 0, _LAST_ID) if not isinstance(row, Damaged)]
         return sum(row[2] for row in rows), sum(row[3] * row[2] // row[1] for row in rows)
 
-    def count(self) -> tuple[int, int]:
-        """Return the number of queues, and of messages with the delayed ones."""
+    def count(self) -> tuple[int, int, int]:
+        """Return the number of queues, of messages with the delayed ones, and of records."""
         (queues,) = self._execute("SELECT count(*) FROM queue").fetchone()
         (messages,) = self._execute("SELECT coalesce(sum(unsettled), 0) FROM segment").fetchone()
         (delayed,) = self._execute("SELECT coalesce(sum(count), 0) FROM delayed").fetchone()
-        return int(queues), int(messages) + int(delayed)
+        (records,) = self._execute("SELECT count(*) FROM record").fetchone()
+        return int(queues), int(messages) + int(delayed), int(records)
 
 
 def _starting_before(ranges: Sequence[Range], position: int) -> Iterator[Range]:
@@ -335,6 +355,7 @@ def bitmap_of(bits: int) -> bytes:
 _APPLY: dict[type[Operation], Callable[..., None]] = {
     RecordPut: Tables._put,
     RecordRemoved: Tables._remove,
+    RecordRangeRemoved: Tables._remove_range,
     QueueDeclared: Tables._declare_queue,
     QueueDeleted: Tables._delete_queue,
     MessagesAppended: Tables._append,

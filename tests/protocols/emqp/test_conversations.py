@@ -18,6 +18,8 @@ from triomq.protocols.emqp import (
     Extension,
     Frames,
     Informed,
+    JobsReturned,
+    JobState,
     MessageDropped,
     PeerEngine,
     Replied,
@@ -65,6 +67,10 @@ PEER_COMMANDS: dict[str, Callable[[PeerEngine], object]] = {
     "subscribe": lambda engine: engine.subscribe("t"),
     "ask": lambda engine: engine.ask("STATUS"),
     "reply": lambda engine: engine.reply(b"job", CALL),
+    "progress": lambda engine: engine.progress(b"job", b"1", Extension(number=1)),
+    "cancel": lambda engine: engine.cancel(b"job"),
+    "give back": lambda engine: engine.give_back([b"job"]),
+    "ask states": lambda engine: engine.ask_states([b"job"]),
     "disconnect": lambda engine: engine.disconnect(),
     "leave": lambda engine: engine.leave(),
 }
@@ -73,13 +79,16 @@ BROKER_COMMANDS: dict[str, Callable[[BrokerEngine], object]] = {
     "refuse": lambda engine: engine.refuse(b"p-3", "full", "text"),
     "request": lambda engine: engine.request(b"job", "q", NO_HEADERS, CALL),
     "reply": lambda engine: engine.reply(b"p-4", CALL),
+    "progress": lambda engine: engine.progress(b"job", b"1", Extension(number=1)),
+    "cancel": lambda engine: engine.cancel(b"job"),
+    "report state": lambda engine: engine.report_state(b"job", JobState(state="ok"), b"1"),
     "publish": lambda engine: engine.publish("t", CALL),
     "schedule": lambda engine: engine.schedule("q", NO_HEADERS, CALL, cron="* * * * *"),
     "unschedule": lambda engine: engine.schedule("q", NO_HEADERS, CALL, ends=True),
     "disconnect": lambda engine: engine.disconnect(),
     "leave": lambda engine: engine.leave(),
 }
-JOBS = Requested | ScheduleSet | ScheduleRemoved | Replied
+JOBS = Requested | ScheduleSet | ScheduleRemoved | Replied | JobsReturned
 
 step = (
     st.tuples(st.just("peer"), st.sampled_from(sorted(PEER_COMMANDS)))
@@ -154,4 +163,4 @@ def test_two_engines_understand_each_other_whatever_they_say(
             assert arrived == handed[name]
 
 
-HANDED = (b"REQUEST", b"SCHEDULE", b"UNSCHEDULE", b"REPLY")
+HANDED = (b"REQUEST", b"SCHEDULE", b"UNSCHEDULE", b"REPLY", b"RETURN")

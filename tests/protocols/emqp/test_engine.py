@@ -23,17 +23,23 @@ from protocols.emqp.wire import (
 )
 from triomq.errors import LocalProtocolError
 from triomq.protocols.emqp import (
+    MOST_IDS,
+    MOST_RUNNING,
     NO_EXTENSION,
     NO_HEADERS,
     Acknowledged,
+    CancelAsked,
     DisconnectAsked,
     Dispatched,
     Extension,
     Frames,
     Informed,
+    JobsReturned,
+    JobState,
     MessageDropped,
     Opened,
     PeerLeaving,
+    Progressed,
     RefusalReceived,
     Replied,
     Requested,
@@ -41,6 +47,8 @@ from triomq.protocols.emqp import (
     Settings,
     Silent,
     SlotsOffered,
+    StateReported,
+    StatesAsked,
     Subscribed,
     TopicPublished,
     Unknown,
@@ -49,6 +57,7 @@ from triomq.protocols.emqp import (
     make_headers,
 )
 from triomq.protocols.emqp.engine import EMQPEngine
+from triomq.protocols.emqp.extension import LONGEST
 from triomq.protocols.emqp.reader import MOST_SLOTS
 
 EMAIL = (WeightedQueue(40, "email"),)
@@ -81,7 +90,7 @@ def test_released_worker_gets_its_ack_its_jobs_and_heartbeats() -> None:
 def test_released_client_is_answered_where_it_listens_and_never_refused() -> None:
     engine = broker()
     assert isinstance(engine.receive(REQUEST), Requested)
-    engine.acknowledge(UUID, EXTENSION)
+    engine.acknowledge(UUID, duplicate_of=b"other")
     assert engine.messages_to_send() == []
     assert engine.notices_to_send() == [frames(b"ACK", UUID, msgid=b"b-1")]  # which it never reads
     assert not engine.refuse(UUID, "full", "no room")
@@ -131,7 +140,7 @@ def test_strict_broker_replies_in_five_frames() -> None:
 
 def test_extensions_are_for_peers_that_have_announced_them() -> None:
     engine = serving("client")
-    engine.acknowledge(b"id", Extension(duplicate_of="other"))
+    engine.acknowledge(b"id", duplicate_of=b"other")
     assert engine.refuse(b"id", "full", "no room")
     engine.reply(b"id", b"1", EXTENSION)
     engine.publish("t", b"1", make_headers(guarantee=True))
@@ -361,6 +370,107 @@ def test_refusal_reaches_who_asked() -> None:
     assert exchange(client, ours) == [RefusalReceived(msgid, "forbidden", "you may not write ?")]
 
 
+# Jobs
+
+
+def test_progress_and_items_go_from_worker_to_client_and_what_was_read_back() -> None:
+    client, worker = opened("client"), opened("worker")
+    to_client, to_worker = serving("client"), serving("worker")
+    item = Extension(attempt=1, number=3, item=True)
+    assert worker.progress(b"job", b"\xff", item)
+    (event,) = exchange(worker, to_worker)
+    assert event == Progressed(b"job", b"\xff", item)
+    assert to_client.progress(b"job", b"\xff", item)
+    assert exchange(client, to_client) == [event]
+    read = Extension(number=3)
+    assert client.progress(b"job", b"", read)
+    assert exchange(client, to_client) == [Progressed(b"job", b"", read)]
+    assert to_worker.progress(b"job", b"", read)
+    assert exchange(worker, to_worker) == [Progressed(b"job", b"", read)]
+
+
+def test_job_is_cancelled_from_client_to_worker() -> None:
+    client, worker = opened("client"), opened("worker")
+    to_client, to_worker = serving("client"), serving("worker")
+    how = Extension(grace=500, tree=True)
+    msgid = client.cancel(b"job", how)
+    assert exchange(client, to_client) == [CancelAsked(msgid, b"job", how)]
+    to_client.acknowledge(msgid)
+    assert exchange(client, to_client) == [Acknowledged(msgid, NO_EXTENSION)]
+    worker.leave()  # what it still does may be cancelled
+    exchange(worker, to_worker)
+    assert to_worker.cancel(b"job", how)
+    ((cancelled),) = exchange(worker, to_worker)
+    assert isinstance(cancelled, CancelAsked)
+    assert (cancelled.request, cancelled.extension) == (b"job", how)
+
+
+def test_jobs_that_were_not_begun_are_returned_in_lists() -> None:
+    worker, ours = opened("worker"), serving("worker")
+    worker.leave()
+    exchange(worker, ours)
+    ids = [b"job-%d" % number for number in range(MOST_IDS + 2)]
+    worker.give_back(ids)
+    assert exchange(worker, ours) == [JobsReturned(tuple(ids[:MOST_IDS])), JobsReturned(tuple(ids[MOST_IDS:]))]
+    worker.give_back([])
+    assert sent(worker) == []
+    with pytest.raises(LocalProtocolError, match="of UTF-8"):
+        worker.give_back([b"\xff"])
+
+
+def test_states_of_jobs_are_asked_for_and_reported() -> None:
+    client, ours = opened("client"), serving("client")
+    msgid = client.ask_states([b"a", b"b"], Extension(follow=True, result=True))
+    assert exchange(client, ours) == [StatesAsked(msgid, (b"a", b"b"), Extension(follow=True, result=True))]
+    failed = JobState(state="failed", queue="q", attempt=3, since=5, type="E", message="m", traceback="t")
+    ours.report_state(b"a", failed)
+    ours.report_state(b"b", JobState(state="ok"), b'{"value": 5}')
+    ours.acknowledge(msgid)
+    assert exchange(client, ours) == [
+        StateReported(b"a", failed, None),
+        StateReported(b"b", JobState(state="ok"), b'{"value": 5}'),
+        Acknowledged(msgid, NO_EXTENSION),
+    ]
+    for ids in ([], [b"x"] * (MOST_IDS + 1)):
+        with pytest.raises(LocalProtocolError, match="it takes 1 to"):
+            client.ask_states(ids)
+
+
+def test_commands_of_jobs_are_for_peers_with_extensions() -> None:
+    client, worker = opened("client", is_extended=False), opened("worker", is_extended=False)
+    assert not worker.progress(b"job", b"1", EXTENSION)
+    with pytest.raises(LocalProtocolError, match="knows no RETURN"):
+        worker.give_back([b"job"])
+    with pytest.raises(LocalProtocolError, match="knows no CANCEL"):
+        client.cancel(b"job")
+    with pytest.raises(LocalProtocolError, match="knows no STATE"):
+        client.ask_states([b"job"])
+    assert sent(client) == sent(worker) == []
+    for ours in (broker(), serving("client", is_extended=False), serving("scheduler")):
+        assert not ours.progress(b"job", b"1", EXTENSION)
+        assert not ours.report_state(b"job", JobState(state="ok"))
+        assert not ours.cancel(b"job")
+        assert sent(ours) == []
+
+
+def test_peer_says_nothing_that_is_too_long_to_be_read() -> None:
+    worker = opened("worker", settings=Settings(max_message_size=100))
+    assert not worker.carries(b"x" * 101)
+    with pytest.raises(LocalProtocolError, match="101 bytes; at most 100"):
+        worker.reply(b"job", b"x" * 101)
+    with pytest.raises(LocalProtocolError, match="extension frame of"):
+        worker.reply(b"job", b"1", Extension(state="failed", traceback="x" * LONGEST))
+    assert sent(worker) == []
+
+
+def test_request_is_sent_again_under_its_id() -> None:
+    client, ours = opened("client"), serving("client")
+    msgid = client.request("q", CALL)
+    assert client.request("q", CALL, msgid=msgid) == msgid
+    first, second = exchange(client, ours)
+    assert first == second
+
+
 def test_emq_cli_gets_its_answer_in_frame_4() -> None:
     admin, ours = opened("client", is_extended=False), broker()
     msgid = admin.ask("STATUS")
@@ -475,7 +585,15 @@ def test_worker_begins_with_inform_in_its_dialect(settings: Settings, messages: 
 
 
 def test_peer_tells_a_broker_more_about_itself() -> None:
-    engine = peer("worker", about=Extension(name="w", running=(("job", 2),)))
+    engine = peer("worker", about=lambda: Extension(name="w", running=(("job", 2),)))
     event = broker().receive(sent(engine)[0])
     assert isinstance(event, Informed)
     assert (event.extension.name, event.extension.running) == ("w", (("job", 2),))
+
+
+def test_worker_may_still_have_as_many_jobs_as_it_can_have_slots() -> None:
+    running = tuple(("j" * 255, 1 << 30) for _ in range(MOST_RUNNING))
+    engine = peer("worker", about=lambda: Extension(name="w", running=running))
+    event = broker().receive(sent(engine)[0])
+    assert isinstance(event, Informed)
+    assert event.extension.running == running

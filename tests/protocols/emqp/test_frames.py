@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocols.emqp.wire import CALL, CRON_SCHEDULE, EXTENSION, PUBLISH, REQUEST, SCHEDULE, UNSCHEDULE, UUID, frames
+from protocols.emqp.wire import CALL, CRON_SCHEDULE, PUBLISH, REQUEST, SCHEDULE, UNSCHEDULE, UUID, frames
 from triomq.errors import LocalProtocolError
 from triomq.protocols.emqp import (
     NO_HEADERS,
@@ -29,13 +29,13 @@ def test_ids_are_unique() -> None:
 def test_request_stands_as_the_released_client_writes_it() -> None:
     headers = make_headers(reply_requested=True, guarantee=True, retry_count=2, timeout=5)
     assert request_frames(UUID, "email", headers, CALL) == REQUEST
-    assert request_frames(UUID, "email", headers, CALL, EXTENSION) == (*REQUEST, X)
+    assert request_frames(UUID, "email", headers, CALL, X) == (*REQUEST, X)
 
 
 def test_reply_names_its_request_in_a_frame_or_in_the_strict_dialect_by_its_id() -> None:
     assert reply_frames(b"id", b"r", b"1") == frames(b"REPLY", b"1", b"r", msgid=b"id")
     assert reply_frames(b"id", b"r", b"1", dialect="strict") == frames(b"REPLY", b"1", msgid=b"r")
-    assert reply_frames(b"id", b"r", b"1", EXTENSION, "strict") == frames(b"REPLY", b"1", b"r", X, msgid=b"id")
+    assert reply_frames(b"id", b"r", b"1", X, "strict") == frames(b"REPLY", b"1", b"r", X, msgid=b"id")
 
 
 def test_publish_has_headers_in_the_strict_dialect_alone() -> None:
@@ -43,7 +43,7 @@ def test_publish_has_headers_in_the_strict_dialect_alone() -> None:
     assert publish_frames(UUID, "news", b'"hello"', headers) == PUBLISH
     with_headers = frames(b"PUBLISH", b"news", b"guarantee", b'"hello"')
     assert publish_frames(UUID, "news", b'"hello"', headers, dialect="strict") == with_headers
-    assert publish_frames(UUID, "news", b'"hello"', headers, EXTENSION) == (*with_headers, X)
+    assert publish_frames(UUID, "news", b'"hello"', headers, X) == (*with_headers, X)
 
 
 def test_schedule_has_nine_frames_or_in_the_strict_dialect_seven() -> None:
@@ -51,7 +51,7 @@ def test_schedule_has_nine_frames_or_in_the_strict_dialect_seven() -> None:
     assert schedule_frames(UUID, "email", headers, CALL, interval=60) == SCHEDULE
     assert schedule_frames(UUID, "email", NO_HEADERS, CALL, cron="* * * * *") == CRON_SCHEDULE
     assert schedule_frames(UUID, "email", NO_HEADERS, CALL, ends=True) == UNSCHEDULE
-    assert schedule_frames(UUID, "email", NO_HEADERS, CALL, cron="x", extension=EXTENSION) == frames(
+    assert schedule_frames(UUID, "email", NO_HEADERS, CALL, cron="x", extension=X) == frames(
         b"SCHEDULE", b"email", b"", b"-1", CALL, b"x", X
     )
     strict = schedule_frames(UUID, "q", headers, b"{}", interval=60, dialect="strict")
@@ -72,7 +72,7 @@ def test_inform_stands_as_the_released_worker_writes_it_or_without_outer_bracket
         b"INFORM", b'[40, "email"], [10, "default"]', b"worker"
     )
     assert inform_frames(UUID, "scheduler") == frames(b"INFORM", b"", b"scheduler")
-    assert inform_frames(UUID, "client", (), EXTENSION) == frames(b"INFORM", b"", b"client", X)
+    assert inform_frames(UUID, "client", (), X) == frames(b"INFORM", b"", b"client", X)
 
 
 def test_goodbye_is_said_twice_to_a_peer_that_may_be_a_released_one() -> None:
@@ -84,7 +84,7 @@ def test_goodbye_is_said_twice_to_a_peer_that_may_be_a_released_one() -> None:
 
 def test_any_command_can_be_written() -> None:
     assert command(b"STATUS", b"id") == (b"", b"eMQP/1.0", b"STATUS", b"id")
-    assert command(b"ACK", b"id", b"r", extension=EXTENSION) == (b"", b"eMQP/1.0", b"ACK", b"id", b"r", X)
+    assert command(b"ACK", b"id", b"r", extension=X) == (b"", b"eMQP/1.0", b"ACK", b"id", b"r", X)
 
 
 def test_name_that_is_too_long_is_a_mistake() -> None:

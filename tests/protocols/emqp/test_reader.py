@@ -1,5 +1,6 @@
 """Messages as the released programs and the specification write them, and messages that are none."""
 
+import msgspec
 import pytest
 
 from protocols.emqp.wire import (
@@ -19,35 +20,48 @@ from protocols.emqp.wire import (
     broker,
     frames,
     opened,
+    sent,
     serving,
 )
 from triomq.protocols.emqp import (
     DEFAULT_QUEUE,
     NO_EXTENSION,
     NO_HEADERS,
+    Acknowledged,
     AdminAsked,
+    CancelAsked,
     Event,
     Extension,
     Frames,
     Informed,
+    JobsReturned,
+    JobState,
     MessageDropped,
+    Progressed,
     Replied,
     Requested,
+    Role,
     ScheduleRemoved,
     ScheduleSet,
     Settings,
     SlotsOffered,
+    StateReported,
+    StatesAsked,
     Subscribed,
     TopicPublished,
     Unsubscribed,
     WeightedQueue,
     make_headers,
 )
-from triomq.protocols.emqp.reader import LONGEST_CRON, LONGEST_ID, MOST_FRAMES, MOST_SLOTS
+from triomq.protocols.emqp.extension import LONGEST, LONGEST_PASSED_ON
+from triomq.protocols.emqp.frames import LONGEST_ID
+from triomq.protocols.emqp.jobs import MOST_IDS
+from triomq.protocols.emqp.reader import LONGEST_CRON, MOST_FRAMES, MOST_SLOTS
 
 NOHASTE = make_headers(nohaste=True, run_count=2)
 ASKED = make_headers(reply_requested=True, guarantee=True, retry_count=2, timeout=5)
 EXTENSION = Extension(attempt=3)
+CANCEL = Extension(grace=5, tree=True)
 X = b'{"v":1,"attempt":3,"unheard-of":[1]}'
 
 RELEASED: list[tuple[str, Frames, Event | None]] = [
@@ -119,10 +133,35 @@ EXTENDED: list[tuple[str, Frames, Event | None]] = [
         frames(b"SCHEDULE", b"q", b"", b"9", b"m", b"", X),
         ScheduleSet(UUID, "q", NO_HEADERS, 9.0, b"m", "", EXTENSION),
     ),
+    ("worker", frames(b"PROGRESS", b"r", b"0.5", X), Progressed(b"r", b"0.5", EXTENSION)),
+    ("client", frames(b"PROGRESS", b"r", b"", b'{"number":7}'), Progressed(b"r", b"", Extension(number=7))),
+    ("client", frames(b"CANCEL", b"r"), CancelAsked(UUID, b"r", NO_EXTENSION)),
+    ("client", frames(b"CANCEL", b"r", b"", b'{"grace":5,"tree":true}'), CancelAsked(UUID, b"r", CANCEL)),
+    ("worker", frames(b"RETURN", b'["a", "b"]'), JobsReturned((b"a", b"b"))),
+    ("client", frames(b"STATE", b'["a"]', b"", b'{"follow":true}'), StatesAsked(UUID, (b"a",), Extension(follow=True))),
     ("client", frames(b"SUBSCRIBE", b"t"), Subscribed(UUID, "t")),
     ("client", frames(b"UNSUBSCRIBE", b"t"), Unsubscribed(UUID, "t")),
     ("client", frames(b"REQUEST", b"q", b"", b"\xff"), Requested(UUID, "q", NO_HEADERS, b"\xff", NO_EXTENSION)),
 ]
+
+
+TOLD: list[tuple[Role, Frames, Event | None]] = [
+    ("client", frames(b"PROGRESS", b"r", b"0.5", X), Progressed(b"r", b"0.5", EXTENSION)),
+    ("client", frames(b"STATE", b"r", b'{"state":"running"}'), StateReported(b"r", JobState(state="running"), None)),
+    ("client", frames(b"STATE", b"r", b'{"state":"ok"}', b"1"), StateReported(b"r", JobState(state="ok"), b"1")),
+    ("client", frames(b"ACK", b"r", b'{"duplicate_of":"d"}'), Acknowledged(b"r", Extension(duplicate_of="d"))),
+    ("worker", frames(b"CANCEL", b"r", b"", b'{"grace":5,"tree":true}'), CancelAsked(UUID, b"r", CANCEL)),
+    ("worker", frames(b"PROGRESS", b"r", b"", b'{"number":7}'), Progressed(b"r", b"", Extension(number=7))),
+]
+
+
+@pytest.mark.parametrize(("role", "message", "event"), TOLD)
+def test_message_of_a_broker_with_extensions_is_read(role: Role, message: Frames, event: Event | None) -> None:
+    assert opened(role).receive(message) == event
+    if message[2] != b"ACK":
+        without = opened(role, is_extended=False).receive(message)
+        assert isinstance(without, MessageDropped)
+        assert "have announced the capability jobs" in without.reason
 
 
 @pytest.mark.parametrize(("state", "message", "event"), EXTENDED)
@@ -197,7 +236,30 @@ MALFORMED: list[tuple[str, Frames, str]] = [
     ("guest", frames(b"SCHEDULE", b"q", b"", b"-1", b"m", b"\xff"), "cron text"),
     ("guest", frames(b"SCHEDULE", b"q", b"", b"-1", b"m", b"*" * (LONGEST_CRON + 1)), "cron text"),
     ("guest", frames(b"UNSCHEDULE", b"q", b""), "6 frames; it takes 7"),
+    # What peers with extensions say
+    ("client", frames(b"REQUEST", b"q", b"", b"m", b'{"priority":10}'), "extension frame cannot be read"),
+    ("client", frames(b"REQUEST", b"q", b"", b"m", b'{"delay":-1}'), "extension frame cannot be read"),
+    ("client", frames(b"REQUEST", b"q", b"", b"m", b'{"message":"' + b"x" * LONGEST + b'"}'), "at most 65536"),
+    ("worker", frames(b"PROGRESS", b"r"), "5 frames; it takes 6"),
+    ("worker", frames(b"PROGRESS", b"\xff", b"1"), "of UTF-8"),
+    ("worker", frames(b"PROGRESS", b"r", b"x" * 101), "message of 101 bytes"),
+    ("worker", frames(b"RETURN", b"[]"), "it takes 1 to"),
+    ("worker", frames(b"RETURN", b'["a"'), "list of ids cannot be read"),
+    ("worker", frames(b"RETURN", b"[1]"), "list of ids cannot be read"),
+    ("worker", frames(b"RETURN", b'["\\ud800"]'), "list of ids cannot be read"),
+    ("worker", frames(b"RETURN", b"[" * 5000), "list of ids cannot be read"),
+    ("worker", frames(b"RETURN", b'["' + b"x" * 256 + b'"]'), "at most 255 each"),
+    ("worker", frames(b"RETURN", b"[" + b",".join([b'"a"'] * (MOST_IDS + 1)) + b"]"), "it takes 1 to"),
+    ("worker", frames(b"RETURN", b'["a"]' + b" " * 2_000_000), "it takes 1 to"),
+    ("client", frames(b"STATE", b'["a"]'), "5 frames; it takes 6"),
+    ("client", frames(b"STATE", b"a", b""), "list of ids cannot be read"),
+    ("client", frames(b"CANCEL", b"x" * 256), "at most 255 bytes"),
+    ("client", frames(b"CANCEL", b"r", b"", b'{"grace":-5}'), "extension frame cannot be read"),
     # What is out of place
+    ("client", frames(b"RETURN", b'["a"]'), "has no place in state client"),
+    ("worker", frames(b"CANCEL", b"r"), "has no place in state worker"),
+    ("worker", frames(b"STATE", b'["a"]', b""), "has no place in state worker"),
+    ("guest", frames(b"CANCEL", b"r"), "announced the capability jobs"),
     ("guest", frames(b"REPLY", b"1", b"r"), "has no place in state guest"),
     ("guest", frames(b"SUBSCRIBE", b"t"), "has no place in state guest"),
     ("client", frames(b"READY"), "has no place in state client"),
@@ -223,6 +285,26 @@ def test_malformed_message_is_dropped_and_reported_and_changes_nothing(
     else:
         ((_, _, command, _, refused, code, text),) = answers
         assert (command, refused, code, text.decode()) == (b"ERROR", event.msgid, b"malformed", event.reason)
+
+
+@pytest.mark.parametrize("state", [b"{", b"{}", b'{"state":1}', b"\xff", b"[" * 5000, b'{"state":"' + b"x" * 200_000])
+def test_state_that_is_none_is_dropped(state: bytes) -> None:
+    event = opened("client").receive(frames(b"STATE", b"r", state))
+    assert isinstance(event, MessageDropped)
+    assert "state" in event.reason
+
+
+def test_broker_may_add_to_an_extension_frame_that_it_passes_on() -> None:
+    longest = b'{"message":"' + b"x" * (LONGEST - 14) + b'"}'
+    request = frames(b"REQUEST", b"q", b"", b"m", longest)
+    assert len(longest) == LONGEST
+    event = serving("client").receive(request)
+    assert isinstance(event, Requested)
+    ours = serving("worker")
+    ours.request(b"r", "q", NO_HEADERS, b"m", msgspec.structs.replace(event.extension, attempt=2, deadline=10**9))
+    (passed_on,) = sent(ours)
+    assert LONGEST < len(passed_on[7]) <= LONGEST_PASSED_ON
+    assert isinstance(opened("worker").receive(passed_on), Requested)
 
 
 def test_heartbeat_may_say_any_time() -> None:

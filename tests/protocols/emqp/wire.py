@@ -1,6 +1,6 @@
 """Messages of eMQP for tests: those of the released programs, those of the specification, and those we make."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from triomq.protocols.emqp import BrokerEngine, Event, Extension, Frames, PeerEngine, Role, Settings, message_ids
 from triomq.protocols.emqp.engine import EMQPEngine
@@ -41,8 +41,13 @@ def broker(settings: Settings | None = None) -> BrokerEngine:
     return BrokerEngine(message_ids(b"b"), now=0.0, unix_time=1e9, settings=settings)
 
 
-def peer(role: Role = "worker", settings: Settings | None = None, **rest: object) -> PeerEngine:
-    return PeerEngine(role, message_ids(b"p"), now=0.0, unix_time=1e9, settings=settings, **rest)  # type: ignore[arg-type]
+def peer(
+    role: Role = "worker",
+    settings: Settings | None = None,
+    new_id: Callable[[], bytes] | None = None,
+    **rest: object,
+) -> PeerEngine:
+    return PeerEngine(role, new_id or message_ids(b"p"), now=0.0, unix_time=1e9, settings=settings, **rest)  # type: ignore[arg-type]
 
 
 def sent(engine: EMQPEngine) -> list[Frames]:

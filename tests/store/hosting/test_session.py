@@ -28,6 +28,8 @@ from triomq.store.frames import (
     PiecesRecovered,
     Read,
     ReadDelayed,
+    ReadRecord,
+    RecordFetched,
     SegmentsFetched,
     SettleEarly,
     StoreFailed,
@@ -167,24 +169,29 @@ async def test_error_that_trying_again_does_not_mend_ends_the_session(journal: J
 
 
 async def test_wishes_that_a_host_did_not_answer_are_for_the_next(journal: Journal, nursery: trio.Nursery) -> None:
-    answers: list[Reading | list[bytes | None] | StoreError] = []
+    answers: list[Reading | list[bytes | None] | bytes | StoreError | None] = []
     journal.fetch(1, 1, 9, 100, answers.append)
     journal.fetch_delayed(1, [5], answers.append)
     journal.fetch(1, 9, 10, 100, answers.append)
+    journal.fetch_record(7, b"key", answers.append)
     journal.take_fetches()
     host = Host(journal)
     nursery.start_soon(host.session.run)
     received: list[ToStore | FromStore] = []
-    while len(received) < 3:
+    while len(received) < 4:
         received += await host.receive()
-    assert received == [Read(1, 1, 1, 9, 100), ReadDelayed(2, 1, [5]), Read(3, 1, 9, 10, 100)]
+    assert received == [Read(1, 1, 1, 9, 100), ReadDelayed(2, 1, [5]), Read(3, 1, 9, 10, 100), ReadRecord(4, 7, b"key")]
     reading = Reading([SegmentRead(1, 1, b"", b"body", spilled=False)], 2)
     await host.send(
-        SegmentsFetched(1, reading), DelayedFetched(2, [b"later"]), FetchFailed(3, StoreFailed("StoreCorrupt", "torn"))
+        SegmentsFetched(1, reading),
+        DelayedFetched(2, [b"later"]),
+        FetchFailed(3, StoreFailed("StoreCorrupt", "torn")),
+        RecordFetched(4, b"value"),
     )
     await trio.testing.wait_all_tasks_blocked()
     assert answers[:2] == [reading, [b"later"]]
     assert isinstance(answers[2], StoreCorrupt)
+    assert answers[3] == b"value"
     await host.end()
 
 

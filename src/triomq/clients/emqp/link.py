@@ -163,7 +163,7 @@ class EMQPLink:
             unix_time=time.time(),
             settings=self.url.settings(),
             queues=self._queues,
-            about=Extension(name=self.url.name),
+            about=lambda: Extension(name=self.url.name),
             outstanding=self._outstanding,
         )
         if self.engine.state == "open":

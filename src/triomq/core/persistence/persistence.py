@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.core.persistence.records import HeadCodec
+from triomq.core.persistence.records import HeadCodec, decode_key, decoding
 from triomq.errors import StoreError
-from triomq.store import Journal
+from triomq.store import Journal, RecordFound, RecordKeyFound, RecordKind
 
 if TYPE_CHECKING:
     from triomq.core.topology.directory import Directory
@@ -32,6 +32,12 @@ QUEUE_MEMORY = 8 * 1024 * 1024
 
 MOST_UNWRITTEN = 16 * 1024 * 1024
 """Bytes on their way to the disk above which publishers have to wait."""
+
+
+KEYED_KINDS = frozenset({RecordKind.JOB, RecordKind.SCHEDULE, RecordKind.RESULT})
+"""Kinds whose keys are a domain and names; each domain's belong to one owner (``KeyedRecords``)."""
+
+_Keyed = list[RecordFound | RecordKeyFound]
 
 
 class Persistence:
@@ -46,6 +52,7 @@ class Persistence:
     __slots__ = (
         "_behind",
         "_directories",
+        "_keyed",
         "_next_queue",
         "_unwritable",
         "behind",
@@ -67,6 +74,7 @@ class Persistence:
         self._unwritable: dict[Callable[[], None], None] = {}
         self._next_queue = 0
         self._directories: list[Directory] = []
+        self._keyed: dict[tuple[int, str], _Keyed] | None = None  # by kind and domain, unless nobody has asked yet
         journal.on_fault(self._fault_changed)
 
     def watch(self, directory: "Directory") -> None:
@@ -101,6 +109,35 @@ class Persistence:
             self._next_queue = 1 if recovered is None else recovered.next_queue
         self._next_queue += 1
         return self._next_queue - 1
+
+    def recovered_records(self, kind: RecordKind, domain: str) -> _Keyed:
+        """Return the records that the store had of a kind and a domain, in the order of their keys.
+
+        Raises:
+            StoreCorrupt: The key of a record of any of these kinds cannot be decoded.
+        """
+        if self._keyed is None:
+            self._keyed = self._group_keyed()
+        return self._keyed.get((kind, domain), [])
+
+    def forget_recovered(self, kind: RecordKind, domain: str) -> None:
+        """Drop what ``recovered_records`` returns: their owner has them now."""
+        if self._keyed is not None:
+            self._keyed.pop((kind, domain), None)
+
+    def _group_keyed(self) -> dict[tuple[int, str], _Keyed]:
+        grouped: dict[tuple[int, str], _Keyed] = {}
+        recovered = self.journal.recovered
+        if recovered is None:
+            return grouped
+        found: _Keyed = [each for each in recovered.records if each.kind in KEYED_KINDS]
+        for record in found + recovered.keys:
+            with decoding("record", record.key):
+                domain = decode_key(record.key)[0]
+            grouped.setdefault((record.kind, domain), []).append(record)
+        recovered.records = [each for each in recovered.records if each.kind not in KEYED_KINDS]
+        recovered.keys = []
+        return grouped
 
     def mark_sync_point(self) -> None:
         """Mark the open batch as one whose commit a client waits for."""

@@ -5,18 +5,16 @@ A binding is recorded if both its ends are durable. What belongs to one session 
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
-
-import msgspec
 
 from triomq.core.backlog import PagedBacklog
-from triomq.core.persistence.persistence import Persistence
+from triomq.core.persistence.persistence import KEYED_KINDS, Persistence
 from triomq.core.persistence.records import (
     decode_binding,
     decode_key,
     decode_maker,
     decode_queue_options,
     decode_sink_options,
+    decoding,
     encode_binding,
     encode_key,
     encode_maker,
@@ -28,7 +26,6 @@ from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import Destination, SinkState
 from triomq.core.topology.directory import Directory
 from triomq.core.topology.options import QueueOptions, SinkOptions
-from triomq.errors import StoreCorrupt
 from triomq.store import (
     QueueDeclared,
     QueueDeleted,
@@ -116,35 +113,19 @@ def _is_recorded(source: SinkState, destination: Destination) -> bool:
 # Reading
 
 
-@contextmanager
-def _decoding(what: str, key: bytes) -> Iterator[None]:
-    """Raise whatever decoding raises as one error that names the record.
-
-    Raises:
-        StoreCorrupt: The record means nothing.
-    """
-    try:
-        yield
-    except (msgspec.MsgspecError, ValueError, TypeError) as error:
-        raise StoreCorrupt(
-            f"the store has a {what} that cannot be decoded ({error}), with the key {key.hex()}. Start on a backup, or "
-            "`triomq store salvage` writes what can be read to a new directory"
-        ) from error
-
-
 def _decode_sink(record: RecordFound) -> tuple[str, str, SinkOptions, str, str]:
-    with _decoding("sink", record.key):
+    with decoding("sink", record.key):
         domain, name = decode_key(record.key)
         return domain, name, *decode_sink_options(record.value)
 
 
 def _decode_bound(record: RecordFound) -> tuple[str, Binding, str, str]:
-    with _decoding("binding", record.key):
+    with decoding("binding", record.key):
         return *decode_binding(record.key), *decode_maker(record.value)
 
 
 def _decode_queue(found: QueueFound) -> tuple[str, str, QueueOptions, str, str]:
-    with _decoding("queue", found.key):
+    with decoding("queue", found.key):
         domain, name = decode_key(found.key)
         return domain, name, *decode_queue_options(found.value)
 
@@ -161,6 +142,9 @@ def require_decodable(piece: RecordFound | QueueFound) -> None:
         _decode_sink(piece)
     elif piece.kind == RecordKind.BINDING:
         _decode_bound(piece)
+    elif piece.kind in KEYED_KINDS:
+        with decoding("record", piece.key):
+            decode_key(piece.key)
 
 
 def recovered_domains(persistence: Persistence) -> list[str]:

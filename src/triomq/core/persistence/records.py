@@ -7,7 +7,8 @@ Rules:
 - Times are seconds since 1970, since the clock of a domain starts anew with the process.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from math import inf
@@ -23,6 +24,7 @@ from triomq.core.packing import from_extension, packable
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.predicate import Predicate
 from triomq.core.topology.options import QueueOptions, SinkOptions
+from triomq.errors import StoreCorrupt
 
 T = TypeVar("T")
 
@@ -43,6 +45,22 @@ def _octets(name: str) -> bytes:
 
 def _text(octets: bytes) -> str:
     return octets.decode("utf-8", "surrogateescape")
+
+
+@contextmanager
+def decoding(what: str, key: bytes) -> Iterator[None]:
+    """Raise whatever decoding raises as one error that names the record.
+
+    Raises:
+        StoreCorrupt: The record means nothing.
+    """
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise StoreCorrupt(
+            f"the store has a {what} that cannot be decoded ({error}), with the key {key.hex()}. Start on a backup, or "
+            "`triomq store salvage` writes what can be read to a new directory"
+        ) from error
 
 
 # Records

@@ -32,11 +32,12 @@ from triomq.core import (
     Clock,
     Directory,
     Head,
+    KeyedRecords,
     Permissions,
     Publisher,
     PublishingPaused,
+    RecordKind,
     Restarting,
-    ScheduleRecords,
     traits_of,
 )
 from triomq.endpoints.base.client import Client
@@ -99,8 +100,8 @@ class ScheduleBook:
         self.schedules: dict[str, Schedule] = {}
         self.is_served = False
         """Whether there is a scheduler: of two, each tick would be sent twice."""
-        self._records = ScheduleRecords(directory)
-        for key, value in self._records.recovered():
+        self._records = KeyedRecords(directory, RecordKind.SCHEDULE)
+        for (key,), value in self._records.recovered():
             try:
                 schedule = _decode(value)
             except msgspec.DecodeError as error:
@@ -126,7 +127,7 @@ class ScheduleBook:
         """End a schedule, if it is there."""
         if self.schedules.pop(key, None) is not None:
             self.clock.forget(key)
-            self._records.remove(key)
+            self._records.remove((key,))
 
     def advance(self, key: str, schedule: Schedule) -> None:
         """Note that a tick was sent, and set the next one."""
@@ -156,7 +157,7 @@ class ScheduleBook:
 
     def _put(self, key: str, schedule: Schedule) -> None:
         self._enter(key, schedule)
-        self._records.put(key, _encode(schedule))
+        self._records.put((key,), _encode(schedule))
 
     def _enter(self, key: str, schedule: Schedule) -> None:
         self.schedules[key] = schedule

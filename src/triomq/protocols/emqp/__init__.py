@@ -1,19 +1,23 @@
 """EventMQ's protocol (eMQP) without input or output: the engine of one conversation, for brokers and their peers."""
 
+from triomq.protocols.emqp.broker import BrokerEngine
 from triomq.protocols.emqp.calls import call_name, call_problem, complete_call, schedule_key
 from triomq.protocols.emqp.codes import CODES, Code
-from triomq.protocols.emqp.engine import BrokerEngine, EMQPEngine, PeerEngine
+from triomq.protocols.emqp.engine import EMQPEngine
 from triomq.protocols.emqp.events import (
     Acknowledged,
     AdminAsked,
     AdminCommand,
+    CancelAsked,
     DisconnectAsked,
     Dispatched,
     Event,
     Informed,
+    JobsReturned,
     MessageDropped,
     Opened,
     PeerLeaving,
+    Progressed,
     RefusalReceived,
     Replied,
     Requested,
@@ -21,12 +25,14 @@ from triomq.protocols.emqp.events import (
     ScheduleSet,
     Silent,
     SlotsOffered,
+    StateReported,
+    StatesAsked,
     Subscribed,
     TopicPublished,
     Unknown,
     Unsubscribed,
 )
-from triomq.protocols.emqp.extension import NO_EXTENSION, Extension, decode_extension, encode_extension
+from triomq.protocols.emqp.extension import MOST_RUNNING, NO_EXTENSION, Extension, decode_extension, encode_extension
 from triomq.protocols.emqp.frames import (
     Frames,
     command,
@@ -37,6 +43,8 @@ from triomq.protocols.emqp.frames import (
     request_frames,
 )
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers, make_headers, parse_headers
+from triomq.protocols.emqp.jobs import MOST_IDS, JobState
+from triomq.protocols.emqp.peer import PeerEngine
 from triomq.protocols.emqp.queues import DEFAULT_QUEUE, WeightedQueue
 from triomq.protocols.emqp.settings import EXTENSIONS, Dialect, Settings
 from triomq.protocols.emqp.states import Role, State
@@ -46,6 +54,8 @@ __all__ = [
     "CODES",
     "DEFAULT_QUEUE",
     "EXTENSIONS",
+    "MOST_IDS",
+    "MOST_RUNNING",
     "NO_EXTENSION",
     "NO_HEADERS",
     # Engines, settings, and what events carry
@@ -53,6 +63,7 @@ __all__ = [
     "AdminAsked",
     "AdminCommand",
     "BrokerEngine",
+    "CancelAsked",
     "Code",
     "Dialect",
     "DisconnectAsked",
@@ -63,10 +74,13 @@ __all__ = [
     "Frames",
     "Headers",
     "Informed",
+    "JobState",
+    "JobsReturned",
     "MessageDropped",
     "Opened",
     "PeerEngine",
     "PeerLeaving",
+    "Progressed",
     "RefusalReceived",
     "Replied",
     "Requested",
@@ -77,6 +91,8 @@ __all__ = [
     "Silent",
     "SlotsOffered",
     "State",
+    "StateReported",
+    "StatesAsked",
     "Subscribed",
     "TopicPublished",
     "Unknown",

@@ -10,6 +10,7 @@ import msgspec
 from triomq.protocols.emqp.codes import Code
 from triomq.protocols.emqp.extension import Extension
 from triomq.protocols.emqp.headers import Headers
+from triomq.protocols.emqp.jobs import JobState
 from triomq.protocols.emqp.queues import WeightedQueue
 from triomq.protocols.emqp.states import Role
 
@@ -50,6 +51,24 @@ class Unsubscribed(msgspec.Struct, frozen=True, gc=False):
     topic: str
 
 
+class JobsReturned(msgspec.Struct, frozen=True, gc=False):
+    """RETURN, an extension: the worker has not begun these jobs, and will not; others may have them as if new."""
+
+    requests: tuple[bytes, ...]
+
+
+class StatesAsked(msgspec.Struct, frozen=True):
+    """STATE, an extension: the client wants to know what has become of jobs.
+
+    Answer each with ``report_state``, then ``acknowledge``. ``extension.follow``: report every change that comes, too;
+    ``extension.result``: with the answers of those that have ended, where they are kept.
+    """
+
+    msgid: bytes
+    requests: tuple[bytes, ...]
+    extension: Extension
+
+
 class AdminAsked(msgspec.Struct, frozen=True, gc=False):
     """A question of ``emq-cli``: answer all but HELLO with ``reply``, whose message is JSON."""
 
@@ -75,6 +94,30 @@ class Replied(msgspec.Struct, frozen=True):
 
     request: bytes
     message: bytes
+    extension: Extension
+
+
+class Progressed(msgspec.Struct, frozen=True):
+    """PROGRESS, an extension: how far a job has come, or (``extension.item``) an item of its stream.
+
+    A broker hears it of workers, and a client of its broker. ``extension.number`` counts the values of either kind from
+    1. Of a client, and so at a worker, it is the reader's: it has taken so many items, and ``message`` is empty.
+    """
+
+    request: bytes
+    message: bytes
+    extension: Extension
+
+
+class CancelAsked(msgspec.Struct, frozen=True):
+    """CANCEL, an extension: a job is to end; a broker hears it of clients, a worker of its broker.
+
+    ``extension.grace`` is how many milliseconds it may take for that, ``extension.tree`` whether the jobs that it has
+    sent are to end too. A broker answers with ``acknowledge`` or ``refuse``, a worker in time with REPLY.
+    """
+
+    msgid: bytes
+    request: bytes
     extension: Extension
 
 
@@ -168,6 +211,14 @@ class RefusalReceived(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
+class StateReported(msgspec.Struct, frozen=True):
+    """STATE, an extension: what has become of a job; ``result`` is its answer, if it is there and was asked for."""
+
+    request: bytes
+    state: JobState
+    result: bytes | None
+
+
 class Unknown(msgspec.Struct, frozen=True, gc=False):
     """The broker does not know this peer, as after a restart; INFORM was sent again, and ``Opened`` will come again."""
 
@@ -177,9 +228,13 @@ Event: TypeAlias = (
     | SlotsOffered
     | Subscribed
     | Unsubscribed
+    | JobsReturned
+    | StatesAsked
     | AdminAsked
     | Requested
     | Replied
+    | Progressed
+    | CancelAsked
     | TopicPublished
     | ScheduleSet
     | ScheduleRemoved
@@ -191,5 +246,6 @@ Event: TypeAlias = (
     | Acknowledged
     | Dispatched
     | RefusalReceived
+    | StateReported
     | Unknown
 )

@@ -4,16 +4,35 @@ It is sent only to a peer that has announced the capability ``jobs`` in its own,
 of it stands in the headers: released workers look for their names anywhere in these, in values too.
 """
 
+from typing import Annotated, Final, TypeAlias
+
 import msgspec
 
+from triomq.errors import LocalProtocolError
 from triomq.protocols.emqp.codes import PeerError
 
-LONGEST: int = 64 * 1024
-"""Bytes of the frame: a traceback is the longest that it carries."""
+LONGEST: Final = 64 * 1024
+"""Bytes of a peer's frame: a traceback is the longest that it carries."""
+
+LONGEST_PASSED_ON: Final = LONGEST + 1024
+"""The same of a broker's: it passes on what it was sent, with an attempt and a deadline."""
+
+MOST_RUNNING: Final = 10_000
+"""Jobs that a worker can say it still has: so many slots are the most that it may have."""
+
+LONGEST_INFORM: Final = 3 * 1024 * 1024
+"""Bytes of the frame of INFORM: so many jobs whose ids are as long as they may be."""
+
+_LONGEST_TIME: Final = 100 * 366 * 24 * 3600 * 1000  # a hundred years: added to any clock it is still a number
+
+Milliseconds: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_LONGEST_TIME)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=255)]
+"""A key: as long as other names here, in characters."""
 
 
 class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="v", tag=1):
-    """What an extension frame says; names that are not known here are passed over.
+    """What an extension frame says; names that are not known here are passed over, and a wrong value spoils all.
 
     Args:
         capabilities: INFORM, and ACK of it: what the sender knows; HEARTBEAT of a peer.
@@ -23,15 +42,17 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
         priority: REQUEST and SCHEDULE, from 0 to 9.
         delay: milliseconds before the job may begin.
         deadline: milliseconds that are left for it, at sending.
-        attempt: how often it was begun, this time included; in a REPLY, which of them it is of.
+        retries: how often it is tried again when it fails; 0 leaves that to the headers.
+        backoff: milliseconds before the first of these, which double with each, and the most of them.
+        attempt: how often it was begun, this time included; in a REPLY or PROGRESS, which of them it is of.
         parent: the job that has sent this one, and its attempt.
         unique: no two jobs of one such key are there at a time.
-        key: jobs of one key run in order.
+        key: jobs of one key are counted together.
         limit: how many jobs of one key run at a time.
         rate: how many jobs of one key begin in a second.
         trace: a traceparent.
         keep: milliseconds for which the result is to be kept.
-        stream: whether the job sends items.
+        stream: whether somebody reads the items that the job sends.
         tie: whether the job is to be cancelled when its requester leaves.
         timezone: SCHEDULE: of the cron text, as in the IANA's data base.
         missed: SCHEDULE: what becomes of ticks that nobody was there for.
@@ -40,23 +61,31 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
         message: its text.
         traceback: where it came from.
         retry: whether it is worth another attempt.
+        number: PROGRESS: which value it is, or which item, from 1; of a reader, how many items it has taken.
+        item: PROGRESS: whether it is an item of a stream.
+        grace: CANCEL: milliseconds that the job has to end by itself; without it is the worker's to say.
+        tree: CANCEL: whether the jobs that it has sent end too.
+        follow: STATE: whether changes are to be reported as they come.
+        result: STATE: whether answers are to be reported with it.
     """
 
     capabilities: tuple[str, ...] = ()
     name: str = ""
-    running: tuple[tuple[str, int], ...] = ()
+    running: tuple[tuple[str, Count], ...] = ()
     duplicate_of: str = ""
-    priority: int | None = None
-    delay: int = 0
-    deadline: int | None = None
-    attempt: int = 0
-    parent: tuple[str, int] | None = None
-    unique: str = ""
-    key: str = ""
-    limit: int = 0
-    rate: float = 0.0
-    trace: str = ""
-    keep: int = 0
+    priority: Annotated[int, msgspec.Meta(ge=0, le=9)] | None = None
+    delay: Milliseconds = 0
+    deadline: Milliseconds | None = None
+    retries: Count = 0
+    backoff: tuple[Milliseconds, Milliseconds] | None = None
+    attempt: Count = 0
+    parent: tuple[str, Count] | None = None
+    unique: Name = ""
+    key: Name = ""
+    limit: Count = 0
+    rate: Annotated[float, msgspec.Meta(ge=0.0, le=1e6)] = 0.0
+    trace: Name = ""
+    keep: Milliseconds = 0
     stream: bool = False
     tie: bool = False
     timezone: str = ""
@@ -66,6 +95,12 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     message: str = ""
     traceback: str = ""
     retry: bool | None = None
+    number: Count = 0
+    item: bool = False
+    grace: Milliseconds | None = None
+    tree: bool = False
+    follow: bool = False
+    result: bool = False
 
 
 NO_EXTENSION = Extension()
@@ -79,14 +114,24 @@ def encode_extension(extension: Extension) -> bytes:
     return _encoder.encode(extension)
 
 
-def decode_extension(frame: bytes) -> Extension:
+def check_written(frame: bytes, longest: int = LONGEST) -> None:
+    """Refuse a frame that the other side would not read.
+
+    Raises:
+        LocalProtocolError: it is too long.
+    """
+    if len(frame) > longest:
+        raise LocalProtocolError(f"an extension frame of {len(frame)} bytes; at most {longest} are allowed")
+
+
+def decode_extension(frame: bytes, longest: int = LONGEST_PASSED_ON) -> Extension:
     """Read the frame.
 
     Raises:
         RemoteProtocolError: it is none.
     """
-    if len(frame) > LONGEST:
-        raise PeerError(f"an extension frame of {len(frame)} bytes; at most {LONGEST} are allowed")
+    if len(frame) > longest:
+        raise PeerError(f"an extension frame of {len(frame)} bytes; at most {longest} are allowed")
     try:
         return _decoder.decode(frame)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:

@@ -1,7 +1,8 @@
 """Commands as messages of frames, without the identity that a ROUTER has before them.
 
 An empty frame, ``eMQP/1.0``, the command, the message's id, and what the command is about. Every function here writes
-one message; an engine has them called in the right state, and whoever sends many alike calls them himself.
+one message; an engine has them called in the right state, and whoever sends many alike calls them himself. Where they
+take an extension, that is its frame.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,7 +11,6 @@ from typing import Final, TypeAlias
 
 from triomq.errors import LocalProtocolError
 from triomq.protocols.emqp.calls import with_timing
-from triomq.protocols.emqp.extension import Extension, encode_extension
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers
 from triomq.protocols.emqp.queues import LONGEST_NAME, WeightedQueue, encode_queues
 from triomq.protocols.emqp.settings import Dialect
@@ -19,17 +19,20 @@ Frames: TypeAlias = tuple[bytes, ...]
 
 VERSION: Final = b"eMQP/1.0"
 
+LONGEST_ID: Final = 255
+"""Bytes of a message's id, as AMQP's message-id has."""
+
 
 def message_ids(prefix: bytes) -> Callable[[], bytes]:
     """Return a function that makes ids, unique if the prefix is: ``uuid4().hex`` once costs less than one a message."""
     return (b"%b-%d" % (prefix, number) for number in count(1)).__next__
 
 
-def command(name: bytes, msgid: bytes, *frames: bytes, extension: Extension | None = None) -> Frames:
+def command(name: bytes, msgid: bytes, *frames: bytes, extension: bytes | None = None) -> Frames:
     """Write any command."""
     if extension is None:
         return (b"", VERSION, name, msgid, *frames)
-    return (b"", VERSION, name, msgid, *frames, encode_extension(extension))
+    return (b"", VERSION, name, msgid, *frames, extension)
 
 
 def is_text(frame: bytes) -> bool:
@@ -41,6 +44,11 @@ def is_text(frame: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def is_id(frame: bytes) -> bool:
+    """Return whether a frame can be the id of a message."""
+    return len(frame) <= LONGEST_ID and is_text(frame)
 
 
 def name_frame(name: str) -> bytes:
@@ -56,14 +64,14 @@ def name_frame(name: str) -> bytes:
 
 
 def request_frames(
-    msgid: bytes, queue: str, headers: Headers, message: bytes, extension: Extension | None = None
+    msgid: bytes, queue: str, headers: Headers, message: bytes, extension: bytes | None = None
 ) -> Frames:
     """Write REQUEST."""
     return command(b"REQUEST", msgid, name_frame(queue), headers.frame, message, extension=extension)
 
 
 def reply_frames(
-    msgid: bytes, request: bytes, message: bytes, extension: Extension | None = None, dialect: Dialect = "eventmq-0.3"
+    msgid: bytes, request: bytes, message: bytes, extension: bytes | None = None, dialect: Dialect = "eventmq-0.3"
 ) -> Frames:
     """Write REPLY: the request's id is a sixth frame, or in the strict dialect the id of the reply."""
     if extension is None and dialect == "strict":
@@ -76,7 +84,7 @@ def publish_frames(
     topic: str,
     message: bytes,
     headers: Headers = NO_HEADERS,
-    extension: Extension | None = None,
+    extension: bytes | None = None,
     dialect: Dialect = "eventmq-0.3",
 ) -> Frames:
     """Write PUBLISH: with headers as the specification's clients do, without as its publishers and released ones do."""
@@ -94,7 +102,7 @@ def schedule_frames(
     interval: float = 0.0,
     cron: str = "",
     ends: bool = False,
-    extension: Extension | None = None,
+    extension: bytes | None = None,
     dialect: Dialect = "eventmq-0.3",
 ) -> Frames:
     """Write SCHEDULE, or UNSCHEDULE if it ends one.
@@ -128,7 +136,7 @@ def inform_frames(
     msgid: bytes,
     role: str,
     queues: tuple[WeightedQueue, ...] = (),
-    extension: Extension | None = None,
+    extension: bytes | None = None,
     dialect: Dialect = "eventmq-0.3",
 ) -> Frames:
     """Write INFORM; the strict dialect has the pairs of queues without brackets around all of them."""

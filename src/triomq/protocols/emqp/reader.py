@@ -13,31 +13,34 @@ from triomq.protocols.emqp.events import (
     Acknowledged,
     AdminAsked,
     AdminCommand,
+    CancelAsked,
     DisconnectAsked,
     Event,
     Informed,
+    JobsReturned,
     PeerLeaving,
+    Progressed,
     RefusalReceived,
     Replied,
     Requested,
     ScheduleRemoved,
     ScheduleSet,
     SlotsOffered,
+    StateReported,
+    StatesAsked,
     Subscribed,
     TopicPublished,
     Unsubscribed,
 )
-from triomq.protocols.emqp.extension import NO_EXTENSION, Extension, decode_extension
-from triomq.protocols.emqp.frames import VERSION, is_text
+from triomq.protocols.emqp.extension import LONGEST_INFORM, NO_EXTENSION, Extension, decode_extension
+from triomq.protocols.emqp.frames import LONGEST_ID, VERSION, is_id, is_text
 from triomq.protocols.emqp.headers import parse_headers
+from triomq.protocols.emqp.jobs import parse_ids, parse_state
 from triomq.protocols.emqp.queues import check_name, parse_queues
 from triomq.protocols.emqp.states import Role
 
 MOST_FRAMES: Final = 32
 """Frames of a message: three times as many as any command has."""
-
-LONGEST_ID: Final = 255
-"""Bytes of a message's id, as AMQP's message-id has."""
 
 LONGEST_CRON: Final = 1024
 """Bytes of a cron text: five lists of all their numbers are shorter."""
@@ -52,8 +55,10 @@ MOST_SLOTS: Final = 1_000_000
 class ReadingContext(NamedTuple):
     """What a reader has to know of the conversation."""
 
+    is_broker: bool
     is_extended: bool
     max_message_size: int
+    longest_extension: int
 
 
 Read: TypeAlias = Callable[[Sequence[bytes], ReadingContext], Event | None]
@@ -92,13 +97,21 @@ def shown(frame: bytes) -> str:
 
 def _extension(frames: Sequence[bytes], position: int, reading: ReadingContext) -> Extension:
     """Return what the extension frame says, if the peer has announced that it sends one."""
-    return decode_extension(frames[position]) if reading.is_extended and len(frames) > position else NO_EXTENSION
+    if not reading.is_extended or len(frames) <= position:
+        return NO_EXTENSION
+    return decode_extension(frames[position], reading.longest_extension)
+
+
+def _check_extended(frames: Sequence[bytes], reading: ReadingContext) -> None:
+    """Refuse a command of our own by a peer that has not said that it knows them."""
+    if not reading.is_extended:
+        raise PeerError(f"{shown(frames[2])} is for peers that have announced the capability jobs")
 
 
 def _announcement(frames: Sequence[bytes], position: int) -> Extension:
     """Return what the first extension frame says; another program's frame there is none of ours."""
     try:
-        return decode_extension(frames[position]) if len(frames) > position else NO_EXTENSION
+        return decode_extension(frames[position], LONGEST_INFORM) if len(frames) > position else NO_EXTENSION
     except PeerError:
         return NO_EXTENSION
 
@@ -110,11 +123,6 @@ def _message(frame: bytes, reading: ReadingContext) -> bytes:
     if not reading.is_extended and not is_text(frame):
         raise PeerError("the message is not UTF-8, which peers without extensions have to send")
     return frame
-
-
-def is_id(frame: bytes) -> bool:
-    """Return whether a frame can be the id of a message."""
-    return len(frame) <= LONGEST_ID and is_text(frame)
 
 
 def _id(frame: bytes) -> bytes:
@@ -223,6 +231,30 @@ def _read_error(frames: Sequence[bytes], reading: ReadingContext) -> RefusalRece
     return RefusalReceived(_id(frames[4]), code.decode("utf-8", "replace"), text.decode("utf-8", "replace"))
 
 
+def _read_progress(frames: Sequence[bytes], reading: ReadingContext) -> Progressed:
+    _check_extended(frames, reading)
+    return Progressed(_id(frames[4]), _message(frames[5], reading), _extension(frames, 6, reading))
+
+
+def _read_cancel(frames: Sequence[bytes], reading: ReadingContext) -> CancelAsked:
+    _check_extended(frames, reading)
+    return CancelAsked(frames[3], _id(frames[4]), _extension(frames, 6, reading))
+
+
+def _read_return(frames: Sequence[bytes], reading: ReadingContext) -> JobsReturned:
+    _check_extended(frames, reading)
+    return JobsReturned(parse_ids(frames[4]))
+
+
+def _read_state(frames: Sequence[bytes], reading: ReadingContext) -> StatesAsked | StateReported:
+    """Read STATE: of a client a question, of its broker an answer."""
+    _check_extended(frames, reading)
+    if reading.is_broker:
+        return StatesAsked(frames[3], parse_ids(frames[4]), _extension(frames, 6, reading))
+    result = _message(frames[6], reading) if len(frames) > 6 else None
+    return StateReported(_id(frames[4]), parse_state(frames[5]), result)
+
+
 def _read_admin(frames: Sequence[bytes], reading: ReadingContext) -> AdminAsked:
     return AdminAsked(frames[3], cast(AdminCommand, frames[2].decode()))
 
@@ -252,6 +284,10 @@ COMMANDS: Final[Mapping[bytes, CommandRow]] = {
     b"SUBSCRIBE": CommandRow("received SUBSCRIBE", 5, _read_subscribe),
     b"UNSUBSCRIBE": CommandRow("received UNSUBSCRIBE", 5, _read_unsubscribe),
     b"ERROR": CommandRow("received ERROR", 7, _read_error),
+    b"PROGRESS": CommandRow("received PROGRESS", 6, _read_progress),
+    b"CANCEL": CommandRow("received CANCEL", 5, _read_cancel),
+    b"RETURN": CommandRow("received RETURN", 5, _read_return),
+    b"STATE": CommandRow("received STATE", 6, _read_state),
     b"STATUS": CommandRow("received STATUS", 4, _read_admin),
     b"ROUTER_SHOW_WORKERS": CommandRow("received ROUTER_SHOW_WORKERS", 4, _read_admin),
     b"ROUTER_SHOW_SCHEDULERS": CommandRow("received ROUTER_SHOW_SCHEDULERS", 4, _read_admin),

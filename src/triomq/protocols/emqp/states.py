@@ -31,6 +31,12 @@ _ASKS: Final = "REQUEST PUBLISH SCHEDULE UNSCHEDULE DISCONNECT STATUS ROUTER_SHO
 
 _ANSWERS: Final = "ACK REPLY ERROR"
 
+_FOLLOWED: Final = "PROGRESS STATE"
+"""What a client hears of its jobs beside their answers."""
+
+_WORKED: Final = "REPLY PROGRESS RETURN"
+"""What a worker says of jobs that it has."""
+
 
 def _stay(state: State, *, received: str = "", sent: str = "") -> dict[str, State]:
     """Return commands that lead from a state to itself."""
@@ -51,15 +57,15 @@ BROKER: Final[StateTable] = {
         "lost": "closed",
     },
     "client": {
-        **_stay("client", received=f"{_ASKS} SUBSCRIBE UNSUBSCRIBE HEARTBEAT"),
-        **_stay("client", sent=f"{_ANSWERS} PUBLISH HEARTBEAT DISCONNECT"),
+        **_stay("client", received=f"{_ASKS} SUBSCRIBE UNSUBSCRIBE CANCEL PROGRESS STATE HEARTBEAT"),
+        **_stay("client", sent=f"{_ANSWERS} {_FOLLOWED} PUBLISH HEARTBEAT DISCONNECT"),
         **_INFORMS,
         "sent KBAI": "leaving",
         **_LEFT,
     },
     "worker": {
-        **_stay("worker", received=f"{_ASKS} READY REPLY HEARTBEAT"),
-        **_stay("worker", sent=f"{_ANSWERS} REQUEST HEARTBEAT DISCONNECT"),
+        **_stay("worker", received=f"{_ASKS} {_WORKED} READY HEARTBEAT"),
+        **_stay("worker", sent=f"{_ANSWERS} REQUEST CANCEL PROGRESS HEARTBEAT DISCONNECT"),
         **_INFORMS,
         "sent KBAI": "leaving",
         **_LEFT,
@@ -72,18 +78,32 @@ BROKER: Final[StateTable] = {
         **_LEFT,
     },
     # "MUST allow any pending messages or jobs to complete"
-    "leaving": {**_stay("leaving", received="REPLY HEARTBEAT", sent=_ANSWERS), **_LEFT},
-    # "MUST stop sending any messages to the disconnecting component"
-    "left": {**_stay("left", received="REPLY HEARTBEAT KBAI"), **_INFORMS, "lost": "closed"},
+    "leaving": {
+        **_stay("leaving", received=f"{_WORKED} HEARTBEAT", sent=f"{_ANSWERS} {_FOLLOWED} CANCEL"),
+        **_LEFT,
+    },
+    # "MUST stop sending any messages to the disconnecting component": but for what ends its jobs, or lets them go on
+    "left": {
+        **_stay("left", received=f"{_WORKED} HEARTBEAT KBAI", sent="CANCEL PROGRESS"),
+        **_INFORMS,
+        "lost": "closed",
+    },
     "closed": {},
 }
 
 # The side of a peer, of each role
 
 
-def _peer(*, received: str = "", sent: str = "", late: str = "") -> StateTable:
-    """Return the table of a role that hears and says this, beside what all do, and the last of it at any time."""
-    answers = "ACK-of-a-command REPLY ERROR HEARTBEAT"
+def _peer(*, received: str = "", heard: str = "", sent: str = "", late: str = "") -> StateTable:
+    """Return the table of a role.
+
+    Args:
+        received: what it hears beside what all do, while the conversation is open.
+        heard: what it hears at any time.
+        sent: what it says, while the conversation is open.
+        late: what it says at any time.
+    """
+    answers = f"ACK-of-a-command REPLY ERROR HEARTBEAT {heard}"
     goodbyes: dict[str, State] = {"sent KBAI": "leaving", **_LEFT}
     return {
         # After "unknown" there may be answers to what was asked before, and replies to be given.
@@ -107,8 +127,8 @@ def _peer(*, received: str = "", sent: str = "", late: str = "") -> StateTable:
 
 
 PEERS: Final[Mapping[Role, StateTable]] = {
-    "client": _peer(received="PUBLISH", sent="SUBSCRIBE UNSUBSCRIBE"),
-    "worker": _peer(received="REQUEST", sent="READY", late="REPLY"),
+    "client": _peer(received="PUBLISH", heard=_FOLLOWED, sent="SUBSCRIBE UNSUBSCRIBE CANCEL PROGRESS STATE"),
+    "worker": _peer(received="REQUEST", heard="CANCEL PROGRESS", sent="READY", late=_WORKED),
     "scheduler": _peer(received="SCHEDULE UNSCHEDULE"),
 }
 

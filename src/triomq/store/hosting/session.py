@@ -31,6 +31,7 @@ from triomq.store.frames import (
     FetchFailed,
     FromStore,
     PiecesRecovered,
+    RecordFetched,
     SegmentsFetched,
     SettleEarly,
     StoreFailed,
@@ -213,6 +214,8 @@ class StoreSession:
                 self._journal.fetched(frame.number, frame.reading)
             case DelayedFetched():
                 self._journal.fetched(frame.number, frame.bodies)
+            case RecordFetched():
+                self._journal.fetched(frame.number, frame.value)
             case FetchFailed():
                 self._journal.fetched(frame.number, frame.failed.error)
             case BackedUp():

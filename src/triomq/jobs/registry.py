@@ -1,0 +1,269 @@
+"""``Jobs``: the functions that a program sends to workers, and that a worker of that program runs."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from typing import Never, ParamSpec, TypedDict, TypeVar, Unpack, overload
+
+import msgspec
+
+from triomq.errors import ConfigError, Refused, UnknownJob
+from triomq.jobs.arguments import read_name
+from triomq.jobs.definition import JobDefinition
+from triomq.jobs.function import JobFunction, StreamFunction
+from triomq.jobs.options import JobOptions
+from triomq.timetable import Missed, Timetable
+
+P = ParamSpec("P")
+C = TypeVar("C")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class OptionArguments(TypedDict, total=False):
+    """What decorators take; see ``JobOptions``."""
+
+    queue: str
+    retries: int
+    backoff: tuple[float, float]
+    timeout: float
+    priority: int
+    unique: bool | str
+    key: str
+    max_concurrency: int
+    rate: float
+    keep: float
+    final: tuple[type[Exception], ...]
+
+
+class JobSchedule(msgspec.Struct, frozen=True):
+    """A job that runs by itself, again and again.
+
+    Args:
+        definition: What runs.
+        timetable: When.
+    """
+
+    definition: JobDefinition
+    timetable: Timetable
+
+
+class JobDecorator:
+    """What ``jobs.job(…)`` returns: it makes a job of a function."""
+
+    def __init__(self, jobs: "Jobs", options: JobOptions, name: str) -> None:
+        self._jobs = jobs
+        self._options = options
+        self._name = name
+
+    @overload
+    def __call__(self, function: Callable[P, AsyncIterator[T]], /) -> StreamFunction[P, T]: ...  # type: ignore[overload-overlap]  # the first that fits
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[object, Never, R]], /
+    ) -> JobFunction[P, Coroutine[object, Never, R], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Iterator[T]], /) -> StreamFunction[P, T]: ...  # type: ignore[overload-overlap]  # the first that fits
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R, R]: ...
+    def __call__(self, function: Callable[..., object], /) -> object:
+        """Register a function."""
+        return self._jobs.add(JobDefinition(function, self._options, self._name))
+
+
+class ScheduleDecorator(JobDecorator):
+    """What ``jobs.every(…)`` and ``jobs.cron(…)`` return: it makes a job of a function that takes nothing."""
+
+    def __init__(self, jobs: "Jobs", options: JobOptions, name: str, timetable: Timetable) -> None:
+        super().__init__(jobs, options, name)
+        self._timetable = timetable
+
+    def __call__(self, function: Callable[..., object], /) -> object:  # type: ignore[override]  # the same overloads
+        """Register a function, unless it is a job already, and its schedule."""
+        made = function if isinstance(function, (JobFunction, StreamFunction)) else super().__call__(function)
+        self._jobs.add_schedule(JobSchedule(made.definition, self._timetable))
+        return made
+
+
+class Jobs:
+    """The jobs of a program: its functions, their schedules, and the broker that they are sent to.
+
+        jobs = Jobs()
+
+        @jobs.job(queue="mail", retries=5, timeout=30)
+        async def send_mail(to: str, subject: str) -> str: ...
+
+        async with jobs.connect("emqp://127.0.0.1:47291"):
+            await send_mail.send("ada@example.org", subject="hi")
+
+    A module makes one, and workers are started with it: ``triomq worker module:jobs``.
+    """
+
+    def __init__(self) -> None:
+        self._functions: dict[str, JobFunction[..., object, object] | StreamFunction[..., object]] = {}
+        self._schedules: list[JobSchedule] = []
+
+    # Decorators
+
+    @overload
+    def job(self, function: Callable[P, AsyncIterator[T]], /) -> StreamFunction[P, T]: ...  # type: ignore[overload-overlap]  # the first that fits
+    @overload
+    def job(
+        self, function: Callable[P, Coroutine[object, Never, R]], /
+    ) -> JobFunction[P, Coroutine[object, Never, R], R]: ...
+    @overload
+    def job(self, function: Callable[P, Iterator[T]], /) -> StreamFunction[P, T]: ...  # type: ignore[overload-overlap]  # the first that fits
+    @overload
+    def job(self, function: Callable[P, R], /) -> JobFunction[P, R, R]: ...
+    @overload
+    def job(self, function: None = None, /, *, name: str = "", **options: Unpack[OptionArguments]) -> JobDecorator: ...
+    def job(
+        self, function: Callable[..., object] | None = None, /, *, name: str = "", **options: Unpack[OptionArguments]
+    ) -> object:
+        """Make a job of a plain or an async function, or of a generator: ``@jobs.job`` or ``@jobs.job(…)``.
+
+        Args:
+            function: The function.
+            name: How it is called on the wire; ``module.function`` if empty.
+            options: See ``JobOptions``.
+
+        Raises:
+            ConfigError: It cannot be a job, an option is wrong, or there is a job of that name.
+        """
+        decorator = JobDecorator(self, _options(options), name)
+        return decorator if function is None else decorator(function)
+
+    def every(
+        self,
+        seconds: float,
+        *,
+        haste: bool = False,
+        missed: Missed = "once",
+        name: str = "",
+        **options: Unpack[OptionArguments],
+    ) -> ScheduleDecorator:
+        """Have a function run again and again, as soon as a worker with it has started.
+
+        Args:
+            seconds: Between two runs; at least one.
+            haste: Whether the first run is at once, and not when the seconds have passed.
+            missed: Whether runs that the broker was down for come to one, or to none (``skip``).
+            name: As for ``job``.
+            options: As for ``job``.
+
+        Raises:
+            ConfigError: As ``job`` does; or the function has arguments without defaults.
+        """
+        timetable = Timetable(interval=seconds, haste=haste, missed=missed)
+        return self._scheduled(timetable, name, options)
+
+    def cron(
+        self,
+        cron: str,
+        *,
+        timezone: str = "UTC",
+        missed: Missed = "once",
+        name: str = "",
+        **options: Unpack[OptionArguments],
+    ) -> ScheduleDecorator:
+        """Have a function run at the times of a cron text.
+
+        Args:
+            cron: Five fields: minute, hour, day of the month, month, day of the week.
+            timezone: In which they are meant, as the IANA calls it.
+            missed: As for ``every``.
+            name: As for ``job``.
+            options: As for ``job``.
+
+        Raises:
+            ConfigError: As ``every`` does.
+        """
+        timetable = Timetable(cron=cron, timezone=timezone, haste=False, missed=missed)
+        return self._scheduled(timetable, name, options)
+
+    def _scheduled(self, timetable: Timetable, name: str, options: OptionArguments) -> ScheduleDecorator:
+        try:
+            timetable.check(time.time())
+        except Refused as error:
+            raise ConfigError(str(error)) from None
+        return ScheduleDecorator(self, _options(options), name, timetable)
+
+    # What decorators register
+
+    def add(self, definition: JobDefinition) -> JobFunction[..., object, object] | StreamFunction[..., object]:
+        """Register a job.
+
+        Raises:
+            ConfigError: There is another one of that name.
+        """
+        found = self._functions.get(definition.name)
+        if found is not None:
+            raise ConfigError(
+                f"two jobs are called {definition.name!r}: {found.definition.function!r} and {definition.function!r}; "
+                "give one of them a name=, or import its module under one name only"
+            )
+        kind = StreamFunction if definition.is_stream else JobFunction
+        made = self._functions[definition.name] = kind(self, definition)
+        return made
+
+    def add_schedule(self, schedule: JobSchedule) -> None:
+        """Register when a job runs by itself.
+
+        Raises:
+            ConfigError: It cannot be called without arguments, or has a schedule already.
+        """
+        name = schedule.definition.name
+        try:
+            schedule.definition.encode((), {})
+        except Exception as error:
+            raise ConfigError(f"{name} cannot have a schedule: {error}") from None
+        if any(other.definition is schedule.definition for other in self._schedules):
+            raise ConfigError(f"{name} has a schedule already; make a second function for the second one")
+        self._schedules.append(schedule)
+
+    # For workers
+
+    def find(self, name: str) -> JobDefinition | None:
+        """Return the job of a name, if there is one; nothing is imported."""
+        found = self._functions.get(name)
+        return None if found is None else found.definition
+
+    def definition_of(self, payload: bytes) -> JobDefinition:
+        """Return the job that a payload calls.
+
+        Raises:
+            UnknownJob: There is none of that name.
+            WrongArguments: The payload is no call.
+        """
+        name = read_name(payload)
+        found = self._functions.get(name)
+        if found is None:
+            raise UnknownJob(f"no job {name!r} here; there are {', '.join(sorted(self._functions)) or 'none'}")
+        return found.definition
+
+    @property
+    def definitions(self) -> Mapping[str, JobDefinition]:
+        """All jobs, by name."""
+        return {name: function.definition for name, function in self._functions.items()}
+
+    @property
+    def queues(self) -> frozenset[str]:
+        """The queues that its jobs go to."""
+        return frozenset(function.definition.options.queue for function in self._functions.values())
+
+    @property
+    def schedules(self) -> tuple[JobSchedule, ...]:
+        """The jobs that run by themselves."""
+        return tuple(self._schedules)
+
+    def check(self) -> None:
+        """Look at all annotations, as a worker does before it takes jobs.
+
+        Raises:
+            ConfigError: One of them names what is not there, or nothing that JSON could be converted to.
+        """
+        for function in self._functions.values():
+            function.definition.check()
+
+
+def _options(given: OptionArguments) -> JobOptions:
+    return JobOptions(**given)
