@@ -20,8 +20,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Container
 from math import inf
+from secrets import token_urlsafe
 from typing import Final, TypeAlias
-from uuid import uuid4
 
 import trio
 
@@ -74,7 +74,7 @@ class EMQPLink:
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self._connector = connector
-        self.identity = str(uuid4())  # text: released routers decode it
+        self.identity = token_urlsafe(12)  # text, as released routers decode it; longer ids cost libzmq memory
         self._role = role
         self._heard = heard
         self._queues = queues
