@@ -6,8 +6,8 @@ from typing import Self
 import msgspec
 import trio
 
+from triomq.clients.emqp.connector import EMQPConnector
 from triomq.clients.emqp.link import EMQPLink
-from triomq.clients.emqp.url import EMQPUrl
 from triomq.protocols.emqp import (
     DisconnectAsked,
     Event,
@@ -99,19 +99,19 @@ class EMQPWorker:
     answer is dropped.
 
     Args:
-        url: Where to, and as whom.
+        connector: Where to, and as whom.
         queues: From which it takes jobs; with weights, if they differ.
         slots: How many jobs it may have at a time.
     """
 
-    def __init__(self, url: EMQPUrl, queues: Sequence[str] | Mapping[str, int], slots: int = 1) -> None:
+    def __init__(self, connector: EMQPConnector, queues: Sequence[str] | Mapping[str, int], slots: int = 1) -> None:
         weights = queues if isinstance(queues, Mapping) else dict.fromkeys(queues, _WEIGHT)
         self._slots = slots
         self._jobs: set[EMQPJob] = set()
         self._offered = 0  # slots that the broker knows of
         self._sender, self._receiver = trio.open_memory_channel[EMQPJob](slots)
         named = tuple(WeightedQueue(weight, name) for name, weight in weights.items())
-        self._link = EMQPLink(url, "worker", self._heard, queues=named)
+        self._link = EMQPLink(connector, "worker", self._heard, queues=named)
         self.is_leaving = False
         """Whether the broker has said goodbye, and no job will come before it is back."""
 

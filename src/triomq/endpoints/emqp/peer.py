@@ -20,13 +20,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from triomq.core import Batch, PublishingPaused, Subscription
 from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
-from triomq.endpoints.base.router_listener import RouterListener
+from triomq.endpoints.base.statistics import Role
 from triomq.endpoints.emqp.administration import answer_question, stop_endpoint
 from triomq.endpoints.emqp.intake import Intake
 from triomq.endpoints.emqp.scheduling import remove_schedule, set_schedule
@@ -74,6 +74,9 @@ if TYPE_CHECKING:
 _SILENT_GUEST: Final = 60.0
 """Seconds until a peer is forgotten that has never said what it is: nothing of it is here but the way back."""
 
+_LONGEST_NAME: Final = 100
+"""Letters of a peer's name that are shown; an extension frame has room for 64 KiB of them."""
+
 
 class EMQPPeer(RouterClient):
     """One peer; its engine knows what it is.
@@ -89,14 +92,15 @@ class EMQPPeer(RouterClient):
     silence = inf  # the engine looks after that, as soon as a peer says what it is
 
     def __init__(
-        self, listener: RouterListener, identity: bytes, login: str, context: BrokerContext, hub: "EMQPEndpoint"
+        self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext, hub: "EMQPEndpoint"
     ) -> None:
         super().__init__(listener, identity, login, context)
         self.hub = hub
         self.new_id = hub.new_id
-        self.engine: BrokerEngine = hub.make_engine()
+        self.engine: BrokerEngine = hub.make_engine(internal=listener.is_internal)
         self.worker: WorkerSide | None = None
         self.troubles: Counter[str] = Counter()
+        self._name = ""  # what it calls itself
         self._intake: Intake
         self._subscriber: SubscriberSide | None = None
         self._frames: Frames = []  # the message that is being handled
@@ -117,6 +121,23 @@ class EMQPPeer(RouterClient):
     def last_message(self) -> float:
         """When something came last, on Trio's clock."""
         return self._last_message
+
+    @property
+    def role(self) -> Role:
+        """What it is, for those who look into the broker."""
+        worker = self.worker
+        kind = "worker" if worker is not None else "scheduler" if self in self.hub.schedulers else "client"
+        return Role(kind, self._last_message, self._name, None if worker is None else worker.work())
+
+    @property
+    def about(self) -> str:
+        """What it is, in a few words."""
+        role = self.role
+        words = f"{role.kind} {role.name or self.peer}"
+        if (work := role.work) is None:
+            return words
+        queues = ", ".join(f"{name}:{weight}" for weight, name in work.queues)
+        return f"{words}, {queues}, {work.free} free, {work.out} out, {work.done} done"
 
     @property
     def is_at_admin_port(self) -> bool:
@@ -220,6 +241,7 @@ class EMQPPeer(RouterClient):
     def informed(self, event: Informed) -> None:
         """Begin as what the peer says that it is; nothing is left of what it was."""
         self._forget_role()
+        self._name = event.extension.name[:_LONGEST_NAME]
         if event.role == "worker":
             self.worker = WorkerSide(self, event.queues)
             try:
@@ -351,7 +373,7 @@ class EMQPPeer(RouterClient):
             self.leave()
         elif self.engine.state == "left" and self.worker is not None and self.worker.out:
             # Its jobs are waited for, and only a message can show that nobody is there any more.
-            self.send(*command(b"HEARTBEAT", self.new_id(), b"%.6f" % time()))
+            self.send(*command(b"HEARTBEAT", self.new_id(), b"%.6f" % self.context.unix_time()))
         self._flush()
 
     # The end
