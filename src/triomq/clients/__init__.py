@@ -15,11 +15,12 @@ from triomq.clients.dmp.sink import DMPSink, open_dmp_sink
 from triomq.clients.emqp.connection import EMQPConnection
 from triomq.clients.emqp.connector import EMQPConnector, EMQPSocket, MemoryConnector
 from triomq.clients.emqp.following import EMQPReports
+from triomq.clients.emqp.job import EMQPJob
 from triomq.clients.emqp.opening import open_emqp, open_emqp_worker
 from triomq.clients.emqp.request import EMQPReply, EMQPRequest, NotAnswered
 from triomq.clients.emqp.topics import EMQPSubscription
 from triomq.clients.emqp.url import EMQPUrl, parse_emqp_url
-from triomq.clients.emqp.worker import EMQPJob, EMQPWorker
+from triomq.clients.emqp.worker import EMQPWorker
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.protocols import BasicProperties
 

@@ -20,8 +20,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Container
 from math import inf
+from secrets import token_urlsafe
 from typing import Final, TypeAlias
-from uuid import uuid4
 
 import trio
 
@@ -58,6 +58,8 @@ class EMQPLink:
         heard: Called with each event; it waits for nothing.
         queues: Of a worker.
         outstanding: Ids of requests that wait for an answer.
+        about: Returns what else a broker with extensions is told with INFORM.
+        prepare: Called before anything is sent, to add what is to go with it.
     """
 
     def __init__(
@@ -68,13 +70,17 @@ class EMQPLink:
         *,
         queues: tuple[WeightedQueue, ...] = (),
         outstanding: Container[bytes] = (),
+        about: Callable[[], Extension] | None = None,
+        prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self._connector = connector
-        self.identity = str(uuid4())  # text: released routers decode it
+        self.identity = token_urlsafe(12)  # text, as released routers decode it; longer ids cost libzmq memory
         self._role = role
         self._heard = heard
         self._queues = queues
         self._outstanding = outstanding
+        self._about = about or (lambda: Extension(name=connector.name))
+        self._prepare = prepare
         self.new_id = message_ids(self.identity.encode())
         """Makes ids of messages."""
         self.engine: PeerEngine
@@ -138,7 +144,7 @@ class EMQPLink:
             unix_time=time.time(),
             settings=self._connector.settings(),
             queues=self._queues,
-            about=lambda: Extension(name=self._connector.name),
+            about=self._about,
             outstanding=self._outstanding,
         )
         if self.engine.state == "open":
@@ -220,6 +226,12 @@ class EMQPLink:
 
     # For owners
 
+    def begin_again(self) -> None:
+        """Begin anew: the broker does not know us, and what we say now is lost on it."""
+        self.engine.close()
+        self._close_for_now()
+        self._begin_at = self._sleep.deadline = trio.current_time()
+
     def flush_soon(self) -> None:
         """Send what the engine has to say at the end of this turn: many commands are one wake-up."""
         if not self._flush_due:
@@ -229,6 +241,7 @@ class EMQPLink:
     def flush(self) -> None:
         """Send what the engine has to say."""
         self._flush_due = False
+        self._prepare()
         timer = self.engine.next_timer()
         if timer is not None and timer < self._sleep.deadline:
             self._sleep.deadline = timer
