@@ -75,7 +75,8 @@ class EMQPLink:
         self._heard = heard
         self._queues = queues
         self._outstanding = outstanding
-        self._new_id = message_ids(self.identity.encode())
+        self.new_id = message_ids(self.identity.encode())
+        """Makes ids of messages."""
         self.engine: PeerEngine
         self.is_open = trio.Event()
         """Set while the broker knows us."""
@@ -83,6 +84,7 @@ class EMQPLink:
         self._begin_at = inf
         self._outgoing: deque[Frames] = deque()
         self._has_outgoing = trio.Event()
+        self._flush_due = False
         self._room = trio.Event()
         self._sleep = trio.CancelScope()
         self._socket: EMQPSocket
@@ -131,7 +133,7 @@ class EMQPLink:
         await self._socket.wait_connected()
         self.engine = PeerEngine(
             self._role,
-            self._new_id,
+            self.new_id,
             now=trio.current_time(),
             unix_time=time.time(),
             settings=self._connector.settings(),
@@ -170,6 +172,8 @@ class EMQPLink:
 
     async def _send(self) -> None:
         while True:
+            if self._flush_due:
+                self.flush()
             while self._outgoing:
                 frames = self._outgoing.popleft()
                 if not self._socket.send_nowait(frames):
@@ -177,6 +181,8 @@ class EMQPLink:
                     await self._socket.wait_connected()
             self._room.set()
             self._room = trio.Event()
+            if self._flush_due:
+                continue
             self._has_outgoing = trio.Event()
             await self._has_outgoing.wait()
 
@@ -214,8 +220,15 @@ class EMQPLink:
 
     # For owners
 
+    def flush_soon(self) -> None:
+        """Send what the engine has to say at the end of this turn: many commands are one wake-up."""
+        if not self._flush_due:
+            self._flush_due = True
+            self._has_outgoing.set()
+
     def flush(self) -> None:
         """Send what the engine has to say."""
+        self._flush_due = False
         timer = self.engine.next_timer()
         if timer is not None and timer < self._sleep.deadline:
             self._sleep.deadline = timer
@@ -224,8 +237,9 @@ class EMQPLink:
         messages = self.engine.messages_to_send()
         if not self._outgoing:
             messages += self.engine.notices_to_send()
-            while messages and self._socket.send_nowait(messages[0]):
-                del messages[0]
+            send = self._socket.send_nowait
+            sent = next((place for place, frames in enumerate(messages) if not send(frames)), len(messages))
+            messages = messages[sent:]
         if messages:
             self._outgoing.extend(messages)
             self._has_outgoing.set()

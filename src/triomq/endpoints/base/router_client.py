@@ -103,6 +103,14 @@ class RouterClient(Client):
         """Do what a message wants; may raise ``Refused``, ``Restarting`` and ``PublishingPaused``."""
         raise NotImplementedError
 
+    def handle_run(self, messages: Sequence[Frames], start: int) -> int:
+        """Do what messages in a row want, from a place on, with fewer calls than ``handle`` takes for each.
+
+        Returns:
+            How many they are; 0 if the first of them is to be handled singly, which tells what is wrong with it.
+        """
+        return 0
+
     def work_off(self) -> None:
         """Do what the messages in ``gathered`` want, all of it or nothing; may raise what ``handle`` may."""
 
@@ -125,9 +133,15 @@ class RouterClient(Client):
     def received(self, messages: list[Frames]) -> None:
         """Work off what has come, in a turn; what must wait is parked, and what is too much is refused."""
         self._last_message = trio.current_time()
-        for frames in messages:
+        place = 0
+        while place < len(messages):
             if self._left:
                 return
+            if not self._parked and (count := self.handle_run(messages, place)):
+                place += count
+                continue
+            frames = messages[place]
+            place += 1
             if (self._parked and not self.overtakes(frames)) or self._must_wait([frames], self.handle, frames):
                 self._park(frames)
         self._work_off()

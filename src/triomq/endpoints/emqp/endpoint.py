@@ -7,8 +7,8 @@ client ── REQUEST ──> EMQPPeer ── publish ──> queue ── credi
 from collections import Counter, defaultdict
 from functools import partial
 from math import inf
+from secrets import token_urlsafe
 from typing import Final
-from uuid import uuid4
 
 import msgspec
 import trio
@@ -20,7 +20,7 @@ from triomq.endpoints.base.memory_listener import MemoryListener
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.endpoints.emqp.config import EMQP
-from triomq.endpoints.emqp.content import TOPICS
+from triomq.endpoints.emqp.content import TOPICS, Origins
 from triomq.endpoints.emqp.peer import EMQPPeer
 from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
 from triomq.endpoints.emqp.shared import shared_peers
@@ -36,6 +36,10 @@ of their queues as long as they are not answered; what else is sent is small."""
 
 
 _LOOPBACK: Final = "127.0.0.1"
+
+_PREFIX: Final = 12
+"""Random bytes that begin the ids of an endpoint's messages: unique, and libzmq allocates no memory for an id of up to
+33 bytes."""
 
 _PAUSE: Final = 1.0
 """Seconds after which a scheduler that has crashed is followed by another one, perhaps that of another endpoint."""
@@ -76,13 +80,14 @@ class EMQPEndpoint(Endpoint):
         self.domain_name = config.domain
         self.answers_strangers = config.security == "null"
         """Whether an answer may go to a peer that is not known any more: nobody else can have its identity's rights."""
-        self.new_id = message_ids(uuid4().hex.encode())
+        self.new_id = message_ids(token_urlsafe(_PREFIX).encode())
         self.peers = shared.peers
         self.schedulers: dict[EMQPPeer, None] = {}
         self.troubles: Counter[str] = Counter()
         """What went wrong with messages, and how often."""
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         """What workers have done, by queue."""
+        self.origins = Origins()
         self.timezone = config.timezone
         self.book: ScheduleBook | None = None
         """The schedules, if they are the broker's own."""

@@ -18,11 +18,11 @@ Rules:
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from triomq.core import Batch, Subscription
+from triomq.core import Batch, PublishingPaused, Subscription
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
@@ -31,7 +31,16 @@ from triomq.endpoints.emqp.intake import Intake
 from triomq.endpoints.emqp.scheduling import remove_schedule, set_schedule
 from triomq.endpoints.emqp.subscriber import SubscriberSide
 from triomq.endpoints.emqp.worker import WorkerSide
-from triomq.errors import AccessRefused, LimitExceeded, LocalProtocolError, NotFound, Refused, TriomqError
+from triomq.errors import (
+    AccessRefused,
+    ActorStopped,
+    HandlerFailed,
+    LimitExceeded,
+    LocalProtocolError,
+    NotFound,
+    Refused,
+    TriomqError,
+)
 from triomq.protocols.emqp import (
     AdminAsked,
     BrokerEngine,
@@ -43,7 +52,9 @@ from triomq.protocols.emqp import (
     MessageDropped,
     PeerLeaving,
     Replied,
+    ReplyRun,
     Requested,
+    RequestRun,
     ScheduleRemoved,
     ScheduleSet,
     Silent,
@@ -123,13 +134,41 @@ class EMQPPeer(RouterClient):
         if event is not None:
             HANDLERS.get(type(event), EMQPPeer.unknown)(self, event)
 
+    def handle_run(self, messages: Sequence[Frames], start: int) -> int:
+        """Take jobs that are alike, or what a worker says of those that it has, with few calls for all of them."""
+        run = self.engine.receive_run(messages, start) if self.entered else None
+        if run is None:
+            return 0
+        self.ref.touch()
+        if isinstance(run, ReplyRun):
+            self._worked(run)
+            return run.count
+        try:
+            gathers = self._intake.request(run)
+        except (Refused, PublishingPaused, ActorStopped, HandlerFailed):
+            return 0  # ``handle`` meets it again, for each
+        count = len(run.msgids)
+        if gathers:
+            self.gathered += messages[start : start + count]
+        return count
+
+    def _worked(self, run: ReplyRun) -> None:
+        if self.worker is not None:
+            if run.replies:
+                self.worker.replied(run.replies)
+            if run.slots:
+                self.worker.slots.offer(run.slots)
+            self._end_when_done()
+
     def overtakes(self, frames: Frames) -> bool:
         """Return whether a message makes room, or says that the peer is alive."""
         return len(frames) > 2 and frames[2] in _OVERTAKING
 
     def requested(self, event: Requested) -> None:
         """Take a job; ``work_off`` publishes it with others."""
-        self._intake.request(event, self._frames)
+        run = RequestRun(event.queue, event.headers, event.extension, (event.msgid,), (event.message,))
+        if self._intake.request(run):
+            self.gathered.append(self._frames)
 
     def work_off(self) -> None:
         """Publish the jobs that have come together."""
@@ -205,14 +244,11 @@ class EMQPPeer(RouterClient):
 
     def offered(self, event: SlotsOffered) -> None:
         """Let so many jobs come."""
-        if self.worker is not None:
-            self.worker.slots.offer(event.count)
+        self._worked(ReplyRun((), event.count, 1))
 
     def replied(self, event: Replied) -> None:
-        """Settle a job."""
-        if self.worker is not None:
-            self.worker.replied(event)
-            self._end_when_done()
+        """Settle a job, or have it tried again."""
+        self._worked(ReplyRun(((event.request, event.message, event.extension),), 0, 1))
 
     def subscribed(self, event: Subscribed) -> None:
         """Let come what is published to a topic."""
@@ -240,13 +276,14 @@ class EMQPPeer(RouterClient):
 
     # What goes
 
-    def reply(self, request: bytes, message: bytes, extension: Extension) -> None:
-        """Send the peer the answer to its request."""
-        if self.engine.carries(message):
-            self.engine.reply(request, message, extension)
-            self.ref.touch()
-        else:
+    def reply_all(self, replies: Sequence[tuple[bytes, bytes, Extension]]) -> None:
+        """Send the peer answers to its requests: the request, the message, the extension."""
+        carries = self.engine.carries
+        fit = [reply for reply in replies if carries(reply[1])]
+        for _ in range(len(replies) - len(fit)):
             self.count("unfit", "an answer is not UTF-8, which this peer cannot read")
+        self.engine.reply_all(fit)
+        self.ref.touch()
 
     def acknowledge(self, msgid: bytes) -> None:
         """Send ACK at once."""

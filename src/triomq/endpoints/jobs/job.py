@@ -1,0 +1,55 @@
+"""A job as the book knows it, from acceptance to end."""
+
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from triomq.endpoints.jobs.terms import PLAIN, Terms
+
+Stage: TypeAlias = Literal["queued", "parked", "running", "cancelling", "cancelled"]
+"""Where a job is in its life.
+
+In its queue, perhaps until a time has come; out of it, waiting for a place of its key; with a worker; with one that was
+asked to end it; or cancelled, while its message is still in the queue.
+"""
+
+End: TypeAlias = Literal["ok", "failed", "cancelled", "timed-out", "expired", "lost"]
+"""How a job has ended."""
+
+
+class Runner(Protocol):
+    """What has jobs that run: a worker's side of a peer."""
+
+    def holds(self, job: "Job") -> bool:
+        """Return whether the job is still out with it, unsettled."""
+
+    def cancel(self, job: "Job") -> bool:
+        """Ask the worker to end a job; return whether it can be asked, and will answer."""
+
+
+class Job(msgspec.Struct, eq=False, gc=False):
+    """A job; there may be a million, so that it has nothing that most of them do not need.
+
+    Args:
+        id: Which its requester has chosen.
+        queue: Where its messages are.
+        user: As whom its requester was let in.
+        requester: Whom to answer; empty if nobody waits for it.
+        terms: What is asked for it.
+        durable: Whether its message is on disk, and what is recorded of it has to be there too.
+        due: Unix time before which it does not begin; 0 is at once.
+        stage: Where it is.
+        attempt: How often it was begun.
+        runner: Who has it, as long as it runs.
+    """
+
+    id: bytes
+    queue: str
+    user: str
+    requester: bytes = b""
+    terms: Terms = PLAIN
+    durable: bool = False
+    due: float = 0.0
+    stage: Stage = "queued"
+    attempt: int = 0
+    runner: Runner | None = None
