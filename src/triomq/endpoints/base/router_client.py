@@ -80,7 +80,7 @@ class RouterClient(Client):
     _goes_on = False  # whether ``drained`` will be called in a turn of its own
 
     def __init__(self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext) -> None:
-        super().__init__(context, identity.hex())
+        super().__init__(context, _shown(identity))
         self.identity = identity
         self.login = login
         self.window: Window = Window(_WINDOW_MESSAGES, bytes=WINDOW_BYTES)
@@ -309,3 +309,9 @@ class RouterClient(Client):
     def released(self) -> None:
         """Drop what waits for the peer."""
         self._listener.forget(self)
+
+
+def _shown(identity: bytes) -> str:
+    """Return an identity as a text: that of a peer which has chosen none is a number that libzmq has made."""
+    text = identity.decode("ascii", "replace")
+    return text if text.isprintable() and text.isascii() else identity.hex()

@@ -109,6 +109,7 @@ class EMQPEndpoint(Endpoint):
             await domain.ref.ask(DeclareSink(TOPICS, SinkOptions(kind=SinkKind.TOPIC)))
         if self._owns_schedules:
             self.book = self._find_book(domain.directory)
+            self.context.schedules[self.domain_name] = self.book.statistics
         await super().on_start()
         if self.book is not None:
             self.start_task(self._run_schedules, self.book)

@@ -26,6 +26,7 @@ from triomq.core import Batch, PublishingPaused, Subscription
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
+from triomq.endpoints.base.statistics import Role
 from triomq.endpoints.emqp.administration import answer_question, stop_endpoint
 from triomq.endpoints.emqp.intake import Intake
 from triomq.endpoints.emqp.relay import cancel_job, hand_on_progress, refuse_states, take_back
@@ -78,6 +79,9 @@ if TYPE_CHECKING:
 _SILENT_GUEST: Final = 60.0
 """Seconds until a peer is forgotten that has never said what it is: nothing of it is here but the way back."""
 
+_LONGEST_NAME: Final = 100
+"""Letters of a peer's name that are shown; an extension frame has room for 64 KiB of them."""
+
 
 class EMQPPeer(RouterClient):
     """One peer; its engine knows what it is.
@@ -101,6 +105,7 @@ class EMQPPeer(RouterClient):
         self.engine: BrokerEngine = hub.make_engine(internal=listener.is_internal)
         self.worker: WorkerSide | None = None
         self.troubles: Counter[str] = Counter()
+        self._name = ""  # what it calls itself
         self._intake: Intake
         self._subscriber: SubscriberSide | None = None
         self._frames: Frames = []  # the message that is being handled
@@ -121,6 +126,23 @@ class EMQPPeer(RouterClient):
     def last_message(self) -> float:
         """When something came last, on Trio's clock."""
         return self._last_message
+
+    @property
+    def role(self) -> Role:
+        """What it is, for those who look into the broker."""
+        worker = self.worker
+        kind = "worker" if worker is not None else "scheduler" if self in self.hub.schedulers else "client"
+        return Role(kind, self._last_message, self._name, None if worker is None else worker.work())
+
+    @property
+    def about(self) -> str:
+        """What it is, in a few words."""
+        role = self.role
+        words = f"{role.kind} {role.name or self.peer}"
+        if (work := role.work) is None:
+            return words
+        queues = ", ".join(f"{name}:{weight}" for weight, name in work.queues)
+        return f"{words}, {queues}, {work.free} free, {work.out} out, {work.done} done"
 
     @property
     def is_at_admin_port(self) -> bool:
@@ -224,6 +246,7 @@ class EMQPPeer(RouterClient):
     def informed(self, event: Informed) -> None:
         """Begin as what the peer says that it is; nothing is left of what it was."""
         self._forget_role()
+        self._name = event.extension.name[:_LONGEST_NAME]
         if event.role == "worker":
             self.worker = WorkerSide(self, event.queues)
             try:

@@ -19,7 +19,7 @@ Rules:
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import Final
 
@@ -43,10 +43,11 @@ from triomq.core import (
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.memory_listener import NOBODY
+from triomq.endpoints.base.statistics import ScheduleStatistics
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request
 from triomq.endpoints.emqp.queues import queue_for
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt
-from triomq.protocols.emqp import Headers, make_headers, parse_headers
+from triomq.protocols.emqp import Headers, call_name, make_headers, parse_headers
 from triomq.timetable import Progress, Timetable, advance, begin, resume
 
 MOST: Final = 10_000
@@ -141,6 +142,20 @@ class ScheduleBook:
         """Have a tick that was taken from the clock due again."""
         self._enter(key, self.schedules[key])
 
+    def statistics(self) -> Iterator[ScheduleStatistics]:
+        """List the schedules."""
+        for key, schedule in self.schedules.items():
+            due = schedule.progress.due
+            yield ScheduleStatistics(
+                key=key,
+                call=call_name(schedule.message),
+                queue=schedule.queue,
+                user=schedule.user,
+                timetable=schedule.timetable,
+                due=None if due is None else due - self.now(),
+                runs=schedule.progress.runs,
+            )
+
     def _put(self, key: str, schedule: Schedule) -> None:
         self._enter(key, schedule)
         self._records.put((key,), _encode(schedule))
@@ -175,6 +190,12 @@ class Scheduler(Client):
         self._sending: str | None = None
         self.gone = trio.Event()
         """Set when it has ended, in order or not."""
+
+    @property
+    def about(self) -> str:
+        """How many schedules there are, for the tree of actors."""
+        count = len(self._book.schedules)
+        return f"{count} schedule{'s' * (count != 1)}"
 
     def started(self) -> None:
         """Look at the clock as soon as something is due earlier than what it waits for."""
