@@ -123,7 +123,7 @@ async def test_broker_without_extensions_takes_no_job_back(autojump_clock: objec
 async def test_failure_names_its_class_and_the_end_of_a_long_traceback(autojump_clock: object) -> None:
     class Nasty(Exception):
         def __str__(self) -> str:
-            return "\udc80" + "\x01" * 5000
+            return "\udc80" + "\x01" * 20_000
 
     async with stubbed_worker(slots=1) as (worker, broker):
         (job,) = await given(worker, broker, b"a")
