@@ -12,10 +12,15 @@ from triomq.clients.amqp.topology_methods import DeclaredQueue
 from triomq.clients.blocking import BlockingConnection, BlockingPublisher, open_blocking
 from triomq.clients.dmp.feed import DMPFeed, DMPMessage, open_dmp_feed
 from triomq.clients.dmp.sink import DMPSink, open_dmp_sink
-from triomq.clients.emqp.connection import EMQPConnection, EMQPReply, EMQPSubscription, NotAnswered
+from triomq.clients.emqp.connection import EMQPConnection
+from triomq.clients.emqp.connector import EMQPConnector, EMQPSocket, MemoryConnector
+from triomq.clients.emqp.following import EMQPReports
+from triomq.clients.emqp.job import EMQPJob
 from triomq.clients.emqp.opening import open_emqp, open_emqp_worker
+from triomq.clients.emqp.request import EMQPReply, EMQPRequest, NotAnswered
+from triomq.clients.emqp.topics import EMQPSubscription
 from triomq.clients.emqp.url import EMQPUrl, parse_emqp_url
-from triomq.clients.emqp.worker import EMQPJob, EMQPWorker
+from triomq.clients.emqp.worker import EMQPWorker
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.protocols import BasicProperties
 
@@ -40,12 +45,17 @@ __all__ = [
     "Deliveries",
     # eMQP
     "EMQPConnection",
+    "EMQPConnector",
     "EMQPJob",
     "EMQPReply",
+    "EMQPReports",
+    "EMQPRequest",
+    "EMQPSocket",
     "EMQPSubscription",
     "EMQPUrl",
     "EMQPWorker",
     "Fetched",
+    "MemoryConnector",
     "NotAnswered",
     # For brokers among themselves
     "Peering",

@@ -89,7 +89,7 @@ class JobDefinition:
         return self._conversion.decode_item(message)
 
     def key_of(self, args: Sequence[object], kwargs: Mapping[str, object]) -> str:
-        """Return what the limits of a call are about."""
+        """Return what the limits of a call are about; empty if there are none."""
         if not self.options.key:
             return self.name if self.options.max_concurrency or self.options.rate else ""
         return self._filled("key", self.options.key, args, kwargs)

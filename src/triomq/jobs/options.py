@@ -13,9 +13,11 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Priority: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=9)]
 
 RETRIES = 3
-"""How often a job is tried again if nothing else is said: with the backoff below, for half a minute to a minute."""
+"""How often a job is tried again if nothing else is said: with the backoff below, within 4 to 11 seconds.
 
-BACKOFF = (5.0, 3600.0)
+More is for the job to say: one that fails of a bug fails as often as it is tried."""
+
+BACKOFF = (1.0, 600.0)
 """Seconds before the first retry, and the most before any: each waits twice as long as the last, give or take."""
 
 _MOST_MILLISECONDS = (1 << 31) - 1
@@ -33,8 +35,8 @@ class JobOptions(Checked, frozen=True, kw_only=True):
         priority: From 0 to 9; higher ones overtake lower ones in their queue.
         unique: Whether a job that waits or runs already with the same arguments is returned in place of a second one;
             or a text such as ``"{order}"``, with names of arguments, so that only these count.
-        key: What ``max_concurrency`` and ``rate`` are about, such as ``"{customer}"``; this job alone if empty. Jobs of
-            any name share a key of the same text.
+        key: What ``max_concurrency`` and ``rate`` are about, such as ``"{customer}"``; all calls of this job if empty.
+            A key without these is for one job at a time. Jobs of any name share a key of the same text.
         max_concurrency: How many run at a time over all workers; 0 is without limit.
         rate: How many begin in a second, over all workers; 0 is without limit.
         keep: Seconds for which a result stays with the broker after the end.
@@ -62,8 +64,6 @@ class JobOptions(Checked, frozen=True, kw_only=True):
         for name in ("timeout", "rate", "keep"):
             in_milliseconds(name, getattr(self, name))
         in_milliseconds("backoff", most)
-        if self.key and not (self.max_concurrency or self.rate):
-            raise ConfigError(f"key: found {self.key!r}, and neither max_concurrency nor rate, which it is for")
         kinds = self.final if isinstance(self.final, tuple) else ()
         if kinds != self.final or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise ConfigError(f"final: found {self.final!r}, expected classes of errors, such as (ValueError,)")

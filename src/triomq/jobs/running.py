@@ -26,13 +26,14 @@ class RunningJob:
         name: What was called.
         queue: Where it came from.
         attempt: How often it was begun, this time included.
-        deadline: On ``clock``; what it sends itself has to be done by then.
+        deadline: When its caller wants it done, on ``clock``; jobs that it sends inherit that.
+        limit: When this attempt is stopped, on ``clock``.
         clock: Seconds; ``trio.current_time`` in the nursery of a worker.
         trace: The traceparent that came with it.
         report: Takes its progress; the last of several reports may be the only one that arrives.
     """
 
-    __slots__ = ("_clock", "attempt", "deadline", "id", "is_cancelled", "name", "queue", "report", "trace")
+    __slots__ = ("_clock", "attempt", "deadline", "id", "is_cancelled", "limit", "name", "queue", "report", "trace")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class RunningJob:
         queue: str = "default",
         attempt: int = 1,
         deadline: float = inf,
+        limit: float = inf,
         clock: Callable[[], float] = time.monotonic,
         trace: str = "",
         report: Report = _drop,
@@ -51,6 +53,7 @@ class RunningJob:
         self.queue = queue
         self.attempt = attempt
         self.deadline = deadline
+        self.limit = limit
         self.trace = trace
         self.report = report
         self.is_cancelled = False
@@ -64,7 +67,15 @@ class RunningJob:
     @property
     def seconds_left(self) -> float:
         """Seconds until its time is up; infinite without a limit."""
-        return max(0.0, self.deadline - self._clock()) if self.deadline < inf else inf
+        return self._until(min(self.deadline, self.limit))
+
+    @property
+    def seconds_for_children(self) -> float:
+        """Seconds until its caller wants it done; infinite without a deadline."""
+        return self._until(self.deadline)
+
+    def _until(self, moment: float) -> float:
+        return max(0.0, moment - self._clock()) if moment < inf else inf
 
     def check(self) -> None:
         """Raise if it is to stop; sync functions call this now and then, async ones are cancelled anyway.

@@ -14,7 +14,8 @@ WHOLE = Extension(
     capabilities=("jobs",), name="w", running=(("a", 1),), priority=0, delay=5, deadline=0, attempt=1,
     parent=("p", 2), unique="u", key="k", limit=1, rate=0.5, trace="00-1", keep=9, stream=True, tie=True,
     timezone="Europe/Oslo", missed="skip", state="failed", type="E", message="m", traceback="t", retry=False,
-    duplicate_of="d", retries=2, backoff=(1, 2), number=3, item=True, grace=0, tree=True, follow=True, result=True,
+    duplicate_of="d", timeout=7, retries=2, backoff=(1, 2), number=3, item=True, grace=0, tree=True, follow=True,
+    result=True,
 )  # fmt: skip
 
 

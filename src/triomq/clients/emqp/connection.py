@@ -1,33 +1,50 @@
-"""A client of an eMQP broker: requests with and without an answer, publications, subscriptions, schedules."""
+"""A client of an eMQP broker: jobs and what becomes of them, publications, subscriptions, schedules.
 
-from collections.abc import AsyncIterator, Callable, Mapping
+    begin, publish, … ──> Pending ──> engine ──> link
+    ACK, ERROR, REPLY, PROGRESS ──> _HANDLERS ──> the Pending with that id
+    the broker, or its successor, is back ──> all that is not acknowledged is given again, in its order
+
+Nothing is awaited per message: what is given goes out at the end of the turn, and a task that gives many of them waits
+for room now and then, of which there is less the more are not acknowledged.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Self
+from functools import partial
+from math import inf
+from typing import Any, Final
 
-import msgspec
 import trio
 
+from triomq.clients.emqp.connector import EMQPConnector
+from triomq.clients.emqp.following import EMQPReports
 from triomq.clients.emqp.link import EMQPLink
-from triomq.clients.emqp.url import EMQPUrl
+from triomq.clients.emqp.pending import Command, Pending
+from triomq.clients.emqp.request import EMQPReply, EMQPRequest, NotAnswered
+from triomq.clients.emqp.topics import EMQPSubscription
 from triomq.errors import AccessRefused, Disconnected, LimitExceeded, LocalProtocolError, NotFound, Refused
 from triomq.protocols.emqp import (
     NO_EXTENSION,
+    NO_HEADERS,
     Acknowledged,
     Dispatched,
     Event,
     Extension,
     Headers,
     Opened,
+    PeerEngine,
     PeerLeaving,
+    Progressed,
     RefusalReceived,
     Replied,
+    StateReported,
     TopicPublished,
     Unknown,
     make_headers,
 )
 
-_INBOX: Final = 1000
-"""Publications that wait in a subscription; a reader that is slower loses the oldest."""
+_MOST_UNACCEPTED: Final = 2000
+"""Requests without ACK before those who send more wait: what a broker takes in 100 ms, as a slow disk does."""
 
 _ERRORS: Final[Mapping[str, type[Refused]]] = {
     "forbidden": AccessRefused,
@@ -38,91 +55,24 @@ _ERRORS: Final[Mapping[str, type[Refused]]] = {
 }
 
 
-class NotAnswered(Refused):
-    """A broker of the released software has handed the job to a worker, and brings no answer to anybody."""
-
-
-class EMQPReply(msgspec.Struct, frozen=True):
-    """The answer to a request.
-
-    Args:
-        message: As the worker wrote it, mostly ``{"value": …}``.
-        extension: What a worker with our extensions says beside it, such as ``state``.
-    """
-
-    message: bytes
-    extension: Extension
-
-
-class _Pending:
-    """A command that waits for ACK, and perhaps for an answer."""
-
-    __slots__ = ("_done", "acked", "again", "error", "guarantee", "msgid", "reply", "wants_reply")
-
-    def __init__(self, again: Callable[[], bytes], *, wants_reply: bool, guarantee: bool) -> None:
-        self.again = again
-        self.msgid = b""  # under which it was given last
-        self.wants_reply = wants_reply
-        self.guarantee = guarantee
-        self.acked = False
-        self.reply: EMQPReply | None = None
-        self.error: Exception | None = None
-        self._done = trio.Event()
-
-    def finish(self, error: Exception | None = None) -> None:
-        self.error = error
-        self._done.set()
-
-    async def wait(self) -> None:
-        await self._done.wait()
-        if self.error is not None:
-            raise self.error
-
-
-class EMQPSubscription:
-    """What is published to a topic; made by ``EMQPConnection.subscribe``, ends with its block.
-
-    Several tasks may iterate over it; each gets other publications.
-    """
-
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
-        self.lost = 0
-        """Publications that were dropped here, since nobody took them in time."""
-        self._sender, self._receiver = trio.open_memory_channel[TopicPublished](_INBOX)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> TopicPublished:
-        return await self._receiver.receive()
-
-    def put(self, event: TopicPublished) -> None:
-        """Add a publication, in place of the oldest if there is no room."""
-        while True:
-            try:
-                self._sender.send_nowait(event)
-                return
-            except trio.WouldBlock:
-                self._receiver.receive_nowait()
-                self.lost += 1
-
-
 class EMQPConnection:
     """A client's conversation with a broker; made by ``open_emqp``, ends with its block.
 
-    When the network or the broker was away it goes on by itself: what was not acknowledged is sent again, under its
-    old id where the broker is the same, and subscriptions are made again.
+    When the network or the broker was away it goes on by itself: what was not acknowledged is given again, requests
+    under their old ids, and subscriptions are made again.
 
     Args:
-        url: Where to, and as whom.
+        connector: Where to, and as whom.
     """
 
-    def __init__(self, url: EMQPUrl) -> None:
-        self._pending: dict[bytes, _Pending] = {}
+    def __init__(self, connector: EMQPConnector) -> None:
+        self._pending: dict[bytes, Pending] = {}
+        self._unaccepted = 0
+        self._room = trio.lowlevel.ParkingLot()
         self._topics: dict[str, list[EMQPSubscription]] = {}
+        self._reports: dict[bytes, list[EMQPReports]] = {}
         self._broker_left = False  # and no other one has come
-        self._link = EMQPLink(url, "client", self._heard, outstanding=self._pending)
+        self._link = EMQPLink(connector, "client", self._heard, outstanding=self._pending)
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Connect; raises as ``EMQPLink.start`` does."""
@@ -131,14 +81,56 @@ class EMQPConnection:
     async def close(self) -> None:
         """Say goodbye; what still waits fails."""
         await self._link.close()
-        self._fail_all(Disconnected("the connection is closed"))
+        error = Disconnected("the connection is closed")
+        for pending in list(self._pending.values()):
+            self._fail(pending, error)
+        for reports in self._all_reports():
+            reports.fail(error)
 
     @property
     def has_extensions(self) -> bool:
         """Whether the broker knows our extensions, so that it acknowledges, refuses, and brings answers."""
         return self._link.engine.is_extended
 
-    # Commands
+    # Jobs
+
+    def begin(
+        self,
+        queue: str,
+        message: bytes,
+        headers: Headers = NO_HEADERS,
+        extension: Extension = NO_EXTENSION,
+        *,
+        deadline: float = inf,
+    ) -> EMQPRequest:
+        """Give the broker a job, at the end of this turn or with ``flush``, without waiting for anything.
+
+        Who gives many calls ``wait_room`` now and then. While the broker is away they wait here.
+
+        Args:
+            queue: The queue's name; one that nobody has declared is ``default``.
+            message: What the worker gets; released ones want a call in JSON.
+            headers: What is asked for, made by ``make_headers``: once for many jobs, if possible.
+            extension: What else a broker with extensions is told.
+            deadline: When nobody wants it any more, on Trio's clock; not with an extension that has one already.
+
+        Raises:
+            LocalProtocolError: It cannot be sent.
+        """
+        request = EMQPRequest(self, self._link.new_id(), queue, message, headers, extension, deadline)
+        self._give(request)
+        return request
+
+    def flush(self) -> None:
+        """Send what was given, now and not at the end of the turn."""
+        self._link.flush()
+
+    async def wait_room(self) -> None:
+        """Wait while too much waits to be sent, or to be accepted, and until the broker knows us."""
+        await self._link.wait_room()
+        while self._unaccepted >= _MOST_UNACCEPTED:
+            await self._room.park()
+            await self._link.wait_room()
 
     async def send(
         self,
@@ -167,7 +159,8 @@ class EMQPConnection:
             LocalProtocolError: It cannot be sent.
         """
         headers = make_headers(guarantee=guarantee, retry_count=retry_count, timeout=job_timeout)
-        await self._request(queue, message, headers, extension)
+        await self.wait_room()
+        await self._accepted(self.begin(queue, message, headers, extension))
 
     async def request(
         self,
@@ -181,6 +174,8 @@ class EMQPConnection:
     ) -> EMQPReply:
         """Send a job, and wait for its answer; arguments as for ``send``, and how long to wait is up to the caller.
 
+        With ``tie`` in its extension frame the job is cancelled when the caller is.
+
         Raises:
             NotAnswered: The broker is a released one, which brings no answers.
             Disconnected: The broker was restarted, and a job without a guarantee is lost with it.
@@ -188,19 +183,94 @@ class EMQPConnection:
             LocalProtocolError: It cannot be sent.
         """
         headers = make_headers(reply_requested=True, guarantee=guarantee, retry_count=retry_count, timeout=job_timeout)
-        reply = await self._request(queue, message, headers, extension)
-        assert reply is not None
-        return reply
+        await self.wait_room()
+        request = self.begin(queue, message, headers, extension)
+        self.flush()
+        try:
+            return await request.reply()
+        finally:
+            if not request.is_over:
+                request.abandon()
+                if extension.tie and self.has_extensions:
+                    self.cancel_nowait(request.id)
 
-    async def _request(self, queue: str, message: bytes, headers: Headers, extension: Extension) -> EMQPReply | None:
-        def command() -> bytes:
-            return self._link.engine.request(queue, message, headers, extension)
+    async def cancel(self, job: bytes, *, grace: float | None = None, tree: bool = False) -> None:
+        """Have a job ended, and wait until the broker has noted that; its answer says when it has ended.
 
-        return await self._do(command, wants_reply=headers.reply_requested, guarantee=headers.guarantee)
+        Args:
+            job: The id of a job, whoever sent it.
+            grace: Seconds that it has to end by itself; without it is the worker's to say.
+            tree: Whether the jobs that it has sent are ended too.
+
+        Raises:
+            NotFound: There is none, or it has ended.
+            AccessRefused: It is another user's.
+            LocalProtocolError: The broker has no extensions.
+        """
+        await self.wait_room()
+        await self._accepted(self.cancel_nowait(job, grace=grace, tree=tree))
+
+    def cancel_nowait(self, job: bytes, *, grace: float | None = None, tree: bool = False) -> Pending:
+        """Have a job ended, as ``cancel`` does, without waiting: for one whose own scope is cancelled."""
+        extension = Extension(grace=None if grace is None else int(grace * 1000), tree=tree)
+        command = self._command(lambda engine: engine.cancel(job, extension))
+        self.flush()
+        return command
+
+    async def states(self, jobs: Sequence[bytes], *, results: bool = False) -> dict[bytes, StateReported]:
+        """Return what has become of jobs.
+
+        Args:
+            jobs: Their ids.
+            results: Whether the answers of those that have ended are wanted too, where they are kept.
+
+        Raises:
+            LocalProtocolError: The broker has no extensions.
+            Refused: It does not answer.
+        """
+        found: dict[bytes, StateReported] = {}
+        async with self.follow(jobs, results=results, changes=False) as reports:
+            while (report := reports.take()) is not None:
+                found[report.request] = report
+        return found
+
+    @asynccontextmanager
+    async def follow(
+        self, jobs: Sequence[bytes], *, results: bool = False, changes: bool = True
+    ) -> AsyncIterator[EMQPReports]:
+        """Follow what becomes of jobs; begins with a report of each.
+
+        Args:
+            jobs: Their ids.
+            results: Whether the answer is wanted with the end of each.
+            changes: Whether what happens from now on is reported too.
+
+        Raises:
+            LocalProtocolError: The broker has no extensions.
+            Refused: It does not answer.
+        """
+        reports = EMQPReports(jobs, results=results, changes=changes)
+        for job in reports.jobs:
+            self._reports.setdefault(job, []).append(reports)
+        try:
+            for some in reports.questions():
+                await self.wait_room()
+                await self._accepted(self._command(partial(reports.ask, jobs=some)))
+            yield reports
+        finally:
+            for job in reports.jobs:
+                self._reports[job].remove(reports)
+                if not self._reports[job]:
+                    del self._reports[job]
+            if self._is_open and self.has_extensions:
+                reports.end(self._link.engine)
+                self.flush()
+
+    # Other commands
 
     async def publish(self, topic: str, message: bytes) -> None:
         """Publish a message to all who want its topic; raises as ``send`` does."""
-        await self._do(lambda: self._link.engine.publish(topic, message))
+        await self._do(lambda engine: engine.publish(topic, message))
 
     async def schedule(
         self,
@@ -230,14 +300,12 @@ class EMQPConnection:
         """
         headers = make_headers(guarantee=True, nohaste=not haste, run_count=run_count)
         await self._do(
-            lambda: self._link.engine.schedule(
-                queue, message, headers, interval=interval, cron=cron, extension=extension
-            )
+            lambda engine: engine.schedule(queue, message, headers, interval=interval, cron=cron, extension=extension)
         )
 
     async def unschedule(self, message: bytes) -> None:
         """End the schedule of a call; raises as ``schedule`` does."""
-        await self._do(lambda: self._link.engine.schedule("", message, ends=True))
+        await self._do(lambda engine: engine.schedule("", message, ends=True))
 
     @asynccontextmanager
     async def subscribe(self, topic: str) -> AsyncIterator[EMQPSubscription]:
@@ -248,7 +316,7 @@ class EMQPConnection:
             Refused: As ``send`` does.
         """
         subscription = EMQPSubscription(topic)
-        await self._do(lambda: self._link.engine.subscribe(topic))
+        await self._do(lambda engine: engine.subscribe(topic))
         self._topics.setdefault(topic, []).append(subscription)
         try:
             yield subscription
@@ -256,113 +324,176 @@ class EMQPConnection:
             self._topics[topic].remove(subscription)
             if not self._topics[topic]:
                 del self._topics[topic]
-                if self._link.engine.state == "open":
+                if self._is_open:
                     self._link.engine.unsubscribe(topic)
                     self._link.flush()
 
-    async def _do(
-        self, command: Callable[[], bytes], *, wants_reply: bool = False, guarantee: bool = False
-    ) -> EMQPReply | None:
+    async def _do(self, say: Callable[[PeerEngine], bytes]) -> None:
         """Give a command, and wait for what the broker makes of it."""
-        await self._link.wait_room()
-        pending = _Pending(command, wants_reply=wants_reply, guarantee=guarantee)
-        self._give(pending)
-        self._link.flush()
-        if not self.has_extensions and not wants_reply:
-            await self._link.wait_room()
-            self._forget(pending)
-            return None
+        await self.wait_room()
+        await self._accepted(self._command(say))
+
+    def _command(self, say: Callable[[PeerEngine], bytes]) -> Command:
+        command = Command(say)
+        self._give(command)
+        return command
+
+    async def _accepted(self, pending: Pending) -> None:
+        """Wait until the broker has something; a broker without extensions has what was sent."""
+        self.flush()
         try:
-            await pending.wait()
+            await pending.accepted()
         finally:
-            self._forget(pending)
-        return pending.reply
+            self.forget(pending)
+        if not self.has_extensions:
+            await self._link.wait_room()
 
-    def _give(self, pending: _Pending) -> None:
-        pending.msgid = pending.again()
-        self._pending[pending.msgid] = pending
+    # What is under way
 
-    def _forget(self, pending: _Pending) -> None:
-        self._pending.pop(pending.msgid, None)
+    @property
+    def _is_open(self) -> bool:
+        return self._link.engine.state == "open"
+
+    def _give(self, pending: Pending) -> None:
+        """Say something, now or when the broker is there."""
+        self._unaccepted += 1
+        if self._is_open:
+            try:
+                self._say(pending)
+            except LocalProtocolError:
+                self._unaccepted -= 1
+                raise
+            self._link.flush_soon()
+        else:
+            pending.id = pending.id or self._link.new_id()
+            self._pending[pending.id] = pending
+
+    def _say(self, pending: Pending) -> None:
+        pending.give(self._link.engine)
+        self._pending[pending.id] = pending
+        if not self.has_extensions:
+            self._accept(pending, NO_EXTENSION)
+
+    def _accept(self, pending: Pending, extension: Extension) -> None:
+        if not pending.is_accepted:
+            pending.accept(extension)
+            self._count_accepted()
+        if pending.is_over:
+            self._pending.pop(pending.id, None)
+
+    def _fail(self, pending: Pending, error: Exception) -> None:
+        if not pending.is_accepted:
+            self._count_accepted()
+        pending.fail(error)
+        self._pending.pop(pending.id, None)
+
+    def _count_accepted(self) -> None:
+        self._unaccepted -= 1
+        if self._room and self._unaccepted <= _MOST_UNACCEPTED // 2:
+            self._room.unpark_all()
+
+    def forget(self, pending: Pending) -> None:
+        """Wait for something no more."""
+        if not pending.is_over:
+            self._fail(pending, Disconnected("it was abandoned here"))
+
+    def tell_taken(self, request: bytes, extension: Extension) -> None:
+        """Tell a worker how far its stream was read, if the broker is there; it is told again when it is back."""
+        if self._is_open:
+            self._link.engine.progress(request, b"", extension)
+            self._link.flush_soon()
 
     # What comes
 
     def _heard(self, event: Event) -> None:
-        match event:
-            case Replied(request=request):
-                self._finish(request, reply=EMQPReply(event.message, event.extension))
-            case Acknowledged(request=request):
-                self._acknowledged(request)
-            case RefusalReceived(request=request, code=code, text=text):
-                self._finish(request, error=_ERRORS.get(code, Refused)(text))
-            case Dispatched(request=request):
-                self._finish(request, error=NotAnswered("a worker has the job; this broker brings no answers"))
-            case TopicPublished():
-                self._published(event)
-            case Opened():
-                self._opened()
-            case Unknown():
-                self._forgotten()
-            case PeerLeaving():
-                self._broker_left = True
-            case _:
-                pass
+        if (handle := _HANDLERS.get(type(event))) is not None:
+            handle(self, event)
 
-    def _finish(self, request: bytes, *, reply: EMQPReply | None = None, error: Exception | None = None) -> None:
-        pending = self._pending.get(request)
-        if pending is not None:
-            pending.reply = reply
-            pending.finish(error)
+    def _replied(self, event: Replied) -> None:
+        pending = self._pending.pop(event.request, None)
+        if isinstance(pending, EMQPRequest):
+            if not pending.is_accepted:
+                self._count_accepted()
+            pending.replied(EMQPReply(event.message, event.extension))
 
-    def _acknowledged(self, request: bytes) -> None:
-        pending = self._pending.get(request)
+    def _acknowledged(self, event: Acknowledged) -> None:
+        pending = self._pending.get(event.request)
         if pending is not None:
-            pending.acked = True
-            if not pending.wants_reply:
-                pending.finish()
+            self._accept(pending, event.extension)
+
+    def _refused(self, event: RefusalReceived) -> None:
+        pending = self._pending.get(event.request)
+        if pending is not None:
+            self._fail(pending, _ERRORS.get(event.code, Refused)(event.text))
+
+    def _dispatched(self, event: Dispatched) -> None:
+        pending = self._pending.get(event.request)
+        if pending is not None:
+            self._fail(pending, NotAnswered("a worker has the job; this broker brings no answers"))
+
+    def _progressed(self, event: Progressed) -> None:
+        pending = self._pending.get(event.request)
+        if isinstance(pending, EMQPRequest):
+            pending.progressed(event)
+            if pending.is_over:
+                del self._pending[event.request]
+
+    def _reported(self, event: StateReported) -> None:
+        for reports in self._reports.get(event.request, ()):
+            reports.put(event)
+
+    def _all_reports(self) -> Iterable[EMQPReports]:
+        return {id(each): each for some in self._reports.values() for each in some}.values()
 
     def _published(self, event: TopicPublished) -> None:
-        for topic, subscriptions in self._topics.items():
-            if _matches(topic, event.topic):
+        for subscriptions in self._topics.values():
+            if subscriptions[0].matches(event.topic):
                 for subscription in subscriptions:
                     subscription.put(event)
 
-    def _opened(self) -> None:
+    def _left(self, event: PeerLeaving) -> None:
+        self._broker_left = True
+
+    def _opened(self, event: Opened) -> None:
         """Do again what the broker may not have heard, or has forgotten."""
         if self._broker_left:
             self._broker_left = False
             self._forgotten()
+        engine = self._link.engine
         if self.has_extensions:
             for topic in self._topics:
-                self._link.engine.subscribe(topic)
-        again = [pending for pending in self._pending.values() if not pending.acked]
-        for pending in again:
-            self._forget(pending)
-        for pending in again:
+                engine.subscribe(topic)
+            for reports in self._all_reports():
+                for some in reports.questions():
+                    reports.ask(engine, some)
+        for pending in list(self._pending.values()):
+            if pending.is_accepted:
+                if isinstance(pending, EMQPRequest):
+                    pending.tell_taken(engine)
+                continue
+            del self._pending[pending.id]
             try:
-                self._give(pending)
+                self._say(pending)
             except LocalProtocolError as error:
-                pending.finish(error)
+                self._fail(pending, error)
 
-    def _forgotten(self) -> None:
+    def _forgotten(self, event: Unknown | None = None) -> None:
         """Fail what only the memory of the last broker had."""
         for pending in list(self._pending.values()):
-            if pending.acked and not pending.guarantee:
-                pending.finish(Disconnected("the broker was restarted, and the job had no guarantee"))
-
-    def _fail_all(self, error: Exception) -> None:
-        for pending in list(self._pending.values()):
-            pending.finish(error)
+            if pending.is_accepted and not pending.has_guarantee:
+                self._fail(pending, Disconnected("the broker was restarted, and the job had no guarantee"))
 
 
-def _matches(pattern: str, topic: str) -> bool:
-    """Return whether a topic is one that a subscription is about; several may share what comes."""
-    return _match(pattern.split("."), topic.split("."))
-
-
-def _match(pattern: list[str], words: list[str]) -> bool:
-    if not pattern:
-        return not words
-    if pattern[0] == "#":
-        return any(_match(pattern[1:], words[skipped:]) for skipped in range(len(words) + 1))
-    return bool(words) and pattern[0] in ("*", words[0]) and _match(pattern[1:], words[1:])
+_HANDLERS: Final[Mapping[type, Callable[[EMQPConnection, Any], None]]] = {
+    Replied: EMQPConnection._replied,
+    Acknowledged: EMQPConnection._acknowledged,
+    RefusalReceived: EMQPConnection._refused,
+    Progressed: EMQPConnection._progressed,
+    StateReported: EMQPConnection._reported,
+    Dispatched: EMQPConnection._dispatched,
+    TopicPublished: EMQPConnection._published,
+    PeerLeaving: EMQPConnection._left,
+    Opened: EMQPConnection._opened,
+    Unknown: EMQPConnection._forgotten,
+}
+"""What each event does."""

@@ -1,172 +1,323 @@
-"""A worker of an eMQP broker: it says how many jobs it has room for, takes them, and answers each."""
+"""A worker of an eMQP broker: it says how many jobs it has room for, takes them, and answers each.
 
-from collections.abc import Mapping, Sequence
-from typing import Self
+    REQUEST ──> _inbox ──> receive, or async for ──> the owner's
+    reply, fail, end, give_back ──> engine ──> out at the end of the turn, with one READY for all the slots
+    the broker was away ──> answers are held ──> INFORM says what is still here ──> they go out
 
-import msgspec
+Rules:
+
+- What was not answered is the worker's own. When a broker is back that has forgotten us, or another one, it hears with
+  INFORM which jobs are here, at which attempt. Answers wait until it has heard that: it would not know whose they are.
+- A job that came for nothing (after the goodbye, or beyond the slots) is given back at once, where a broker understands
+  that; from others it is taken.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Self
+
 import trio
 
+from triomq.clients.emqp.connector import EMQPConnector
+from triomq.clients.emqp.job import EMQPJob
 from triomq.clients.emqp.link import EMQPLink
-from triomq.clients.emqp.url import EMQPUrl
+from triomq.errors import LocalProtocolError
 from triomq.protocols.emqp import (
+    MOST_RUNNING,
+    CancelAsked,
     DisconnectAsked,
     Event,
     Extension,
     Opened,
     PeerLeaving,
+    Progressed,
+    RefusalReceived,
     Requested,
     Silent,
     Unknown,
     WeightedQueue,
 )
 
-_WEIGHT = 10
+_WEIGHT: Final = 10
 """Of a queue without one, as released workers have it."""
 
+_PAUSE: Final = 0.1
+"""Seconds between two values of one job: people see no more of them."""
 
-class EMQPJob:
-    """A job that a worker has; made by ``EMQPWorker``, ends with ``reply`` or ``fail``.
-
-    Args:
-        worker: The worker.
-        event: What came.
-    """
-
-    __slots__ = ("_event", "_worker", "answered")
-
-    def __init__(self, worker: "EMQPWorker", event: Requested) -> None:
-        self._worker = worker
-        self._event = event
-        self.answered = False
-
-    @property
-    def queue(self) -> str:
-        """The queue that its requester named."""
-        return self._event.queue
-
-    @property
-    def message(self) -> bytes:
-        """What is to be done."""
-        return self._event.message
-
-    @property
-    def id(self) -> bytes:
-        """Its id, which its requester made."""
-        return self._event.msgid
-
-    @property
-    def timeout(self) -> float:
-        """Seconds that it may take; 0 is without limit."""
-        return self._event.headers.timeout
-
-    @property
-    def attempt(self) -> int:
-        """How often it was begun, this time included; 0 with a broker that does not say."""
-        return self._event.extension.attempt
-
-    def reply(self, message: bytes = b'{"value": true}') -> None:
-        """Answer it, and take another job.
-
-        Args:
-            message: JSON in UTF-8, such as ``{"value": 5}``, where the broker or the requester is a released program.
-
-        Raises:
-            LocalProtocolError: The broker cannot be sent such a message.
-        """
-        self._worker.answer(self, message, Extension(state="ok", attempt=self.attempt))
-
-    def fail(self, error: BaseException, *, retry: bool = True) -> None:
-        """Answer that it has failed; a broker with our extensions tries it again, if its headers say so.
-
-        Args:
-            error: Why.
-            retry: Whether another attempt is worth while.
-        """
-        message = msgspec.json.encode({"value": str(error)})
-        name = type(error).__name__
-        self._worker.answer(
-            self,
-            message,
-            Extension(state="failed", attempt=self.attempt, type=name, message=str(error)[:1000], retry=retry),
-        )
+_HEARD: Final = ("open", "leaving", "left")
+"""States in which the broker knows whose answers these are."""
 
 
 class EMQPWorker:
     """A worker's conversation with a broker; made by ``open_emqp_worker``, ends with its block.
 
-    ``async for job in worker`` yields jobs, never more at a time than it has slots; several tasks may do so. When the
-    network or the broker was away it goes on by itself. What it had then may have been given to another worker: its
-    answer is dropped.
+    ``async for job in worker`` yields jobs, and ``receive`` all that are here, never more at a time than there are
+    slots; several tasks may do so. When the network or the broker was away it goes on by itself, and with the jobs that
+    it has. A broker that has given one of them to another worker drops our answer.
 
     Args:
-        url: Where to, and as whom.
+        connector: Where to, and as whom.
         queues: From which it takes jobs; with weights, if they differ.
         slots: How many jobs it may have at a time.
     """
 
-    def __init__(self, url: EMQPUrl, queues: Sequence[str] | Mapping[str, int], slots: int = 1) -> None:
+    def __init__(self, connector: EMQPConnector, queues: Sequence[str] | Mapping[str, int], slots: int = 1) -> None:
         weights = queues if isinstance(queues, Mapping) else dict.fromkeys(queues, _WEIGHT)
-        self._slots = slots
-        self._jobs: set[EMQPJob] = set()
+        self._name = connector.name
+        self._jobs: dict[bytes, EMQPJob] = {}  # not answered, or not heard to be
+        self._inbox: deque[EMQPJob] = deque()
+        self._lot = trio.lowlevel.ParkingLot()
         self._offered = 0  # slots that the broker knows of
-        self._sender, self._receiver = trio.open_memory_channel[EMQPJob](slots)
+        self._held: list[Callable[[], None]] = []  # what to say when the broker knows us
+        self._values: dict[EMQPJob, bytes] = {}  # that wait for their time
+        self._has_values = trio.Event()
+        self._drains = False
         named = tuple(WeightedQueue(weight, name) for name, weight in weights.items())
-        self._link = EMQPLink(url, "worker", self._heard, queues=named)
+        self._link = EMQPLink(
+            connector, "worker", self._hear, queues=named, about=self._about, prepare=self._offer
+        )  # fmt: skip
         self.is_leaving = False
         """Whether the broker has said goodbye, and no job will come before it is back."""
+        self.slots = slots
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Connect; raises as ``EMQPLink.start`` does."""
         await self._link.start(nursery)
+        nursery.start_soon(self._say_values)
 
     async def close(self) -> None:
         """Say goodbye; jobs that are not answered go to other workers, if they have a guarantee."""
         await self._link.close()
 
+    async def leave(self) -> None:
+        """Say goodbye, give back what nobody has taken here, and wait until all other jobs are answered.
+
+        ``receive`` returns nothing any more, and iterations end. How long to wait is up to the caller.
+        """
+        if not self._drains:
+            self._drains = True
+            waiting = list(self._inbox)
+            self._inbox.clear()
+            self._link.engine.leave()
+            if not self.give_back(waiting):
+                self._inbox.extend(waiting)
+            self._lot.unpark_all()
+            self._link.flush()
+        await trio.lowlevel.checkpoint()
+        while self._jobs:
+            await self._lot.park()
+
+    # Jobs
+
+    @property
+    def slots(self) -> int:
+        """How many jobs it may have at a time; may be changed, and takes back no slot that the broker knows of."""
+        return self._slots
+
+    @slots.setter
+    def slots(self, slots: int) -> None:
+        if not 0 <= slots <= MOST_RUNNING:
+            raise LocalProtocolError(f"{slots} slots; a worker has from 0 to {MOST_RUNNING}")
+        self._slots = slots
+        if self._link.is_open.is_set():
+            self._link.flush_soon()
+
+    @property
+    def jobs(self) -> Iterable[EMQPJob]:
+        """The jobs that it has."""
+        return self._jobs.values()
+
+    async def receive(self) -> list[EMQPJob]:
+        """Wait for jobs, and return all that have come; none once it leaves."""
+        await trio.lowlevel.checkpoint()
+        while not self._inbox and not self._drains:
+            await self._lot.park()
+        jobs = list(self._inbox)
+        self._inbox.clear()
+        return jobs
+
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> EMQPJob:
-        return await self._receiver.receive()
+        await trio.lowlevel.checkpoint()
+        while not self._inbox:
+            if self._drains:
+                raise StopAsyncIteration
+            await self._lot.park()
+        return self._inbox.popleft()
 
     def answer(self, job: EMQPJob, message: bytes, extension: Extension) -> None:
-        """Answer a job, and offer its slot; a second answer to the same one does nothing."""
+        """Answer a job; a second answer to the same one does nothing. It goes out at the end of the turn.
+
+        Raises:
+            LocalProtocolError: The broker cannot be sent such a message.
+        """
         if job.answered:
             return
-        self._link.engine.reply(job.id, message, extension)
+        if (value := self._values.pop(job, None)) is not None:
+            self._say(job, value, job.numbered())
+        if self._is_heard:
+            self._link.engine.reply(job.id, message, extension)
+            self._end(job)
+        else:
+            self._held.append(lambda: self._answer_late(job, message, extension))
         job.answered = True
-        if job in self._jobs:
-            self._jobs.discard(job)
-            self._offer()
+        self._link.flush_soon()
+
+    def _answer_late(self, job: EMQPJob, message: bytes, extension: Extension) -> None:
+        """Answer a job that has ended while the broker was away."""
+        try:
+            self._link.engine.reply(job.id, message, extension)
+        except LocalProtocolError as error:  # the broker is another one
+            failed = Extension(state="failed", attempt=job.attempt, type="LocalProtocolError", message=str(error))
+            self._link.engine.reply(job.id, b'{"value": "the answer cannot be sent"}', failed)
+        self._end(job)
+
+    def give_back(self, jobs: Sequence[EMQPJob]) -> bool:
+        """Return jobs that were not begun, for which others may have room; return whether the broker takes them.
+
+        A broker without extensions does not: then they are to be run, or failed.
+        """
+        jobs = [job for job in jobs if not job.answered]
+        if not self._is_heard:
+            for job in jobs:
+                job.answered = True
+            self._held.append(lambda: self._return(jobs))
+            return True
+        if not self._link.engine.is_extended:
+            return not jobs
+        self._return(jobs)
+        self._link.flush_soon()
+        return True
+
+    def _return(self, jobs: Sequence[EMQPJob]) -> None:
+        if self._link.engine.is_extended:
+            self._link.engine.give_back([job.id for job in jobs])
+        for job in jobs:
+            job.answered = True
+            self._end(job)
+
+    def flush(self) -> None:
+        """Send answers and READY now, and not at the end of the turn."""
         self._link.flush()
+
+    def _end(self, job: EMQPJob) -> None:
+        if self._jobs.get(job.id) is job:
+            del self._jobs[job.id]
+        if self._drains and not self._jobs:
+            self._lot.unpark_all()
 
     def _offer(self) -> None:
         """Tell the broker of the slots that it does not know of."""
         free = self._slots - len(self._jobs) - self._offered
-        if free > 0 and self._link.engine.state == "open":
+        if free > 0 and not self._drains and self._link.engine.state == "open":
             self._offered += free
             self._link.engine.ready(free)
 
-    def _heard(self, event: Event) -> None:
-        match event:
-            case Requested():
-                self._requested(event)
-            case Opened():
-                self.is_leaving = False
-                self._offered = 0
-                self._offer()
-            case Unknown() | Silent():
-                self._offered = 0
-            case PeerLeaving() | DisconnectAsked():
-                self.is_leaving = True
-            case _:
-                pass
+    # On the way
+
+    @property
+    def _is_heard(self) -> bool:
+        return self._link.engine.state in _HEARD
+
+    def say_value(self, job: EMQPJob, value: bytes) -> None:
+        """Say how far a job has come, now or a little later."""
+        now = trio.current_time()
+        if job.answered or not self._link.engine.is_extended:
+            return
+        if now >= job.quiet_until or not self._link.engine.carries(value):
+            job.quiet_until = now + _PAUSE
+            self._say(job, value, job.numbered())
+            self._link.flush_soon()
+        else:
+            self._values[job] = value
+            self._has_values.set()
+
+    async def _say_values(self) -> None:
+        while True:
+            await self._has_values.wait()
+            await trio.sleep(_PAUSE)
+            self._has_values = trio.Event()
+            values, self._values = self._values, {}
+            for job, value in values.items():
+                job.quiet_until = trio.current_time() + _PAUSE
+                self._say(job, value, job.numbered())
+            self._link.flush_soon()
+
+    def say_item(self, job: EMQPJob, number: int, item: bytes) -> None:
+        """Send an item."""
+        self._say(job, item, Extension(attempt=job.attempt, number=number, item=True))
+        self._link.flush_soon()
+
+    def _say(self, job: EMQPJob, message: bytes, extension: Extension) -> None:
+        if self._is_heard:
+            self._link.engine.progress(job.id, message, extension)
+
+    # What comes
+
+    def _hear(self, event: Event) -> None:
+        if (handle := _HANDLERS.get(type(event))) is not None:
+            handle(self, event)
 
     def _requested(self, event: Requested) -> None:
+        wanted = self._offered > 0 and not self._drains
         self._offered = max(0, self._offered - 1)
         job = EMQPJob(self, event)
-        self._jobs.add(job)
-        try:
-            self._sender.send_nowait(job)
-        except trio.WouldBlock:  # the broker sends more than it was asked for
-            self._jobs.discard(job)
+        self._jobs[job.id] = job
+        if wanted or not self.give_back([job]):
+            self._inbox.append(job)
+            self._lot.unpark()
+
+    def _cancel_asked(self, event: CancelAsked) -> None:
+        job = self._jobs.get(event.request)
+        if job is not None and not job.answered:
+            grace = event.extension.grace
+            job.cancelled(None if grace is None else grace / 1000)
+
+    def _taken(self, event: Progressed) -> None:
+        job = self._jobs.get(event.request)
+        if job is not None and job.stream is not None:
+            job.stream.take(event.extension.number)
+
+    def _opened(self, event: Opened) -> None:
+        """Go on: say what the last broker may not have heard."""
+        self.is_leaving = False
+        self._offered = 0
+        for job in self._jobs.values():
+            for number, item in job.stream or ():
+                self.say_item(job, number, item)
+        held, self._held = self._held, []
+        for say in held:
+            say()
+        if self._drains:
+            self._link.engine.leave()
+
+    def _forgotten(self, event: Unknown | Silent) -> None:
+        self._offered = 0
+
+    def _refused(self, event: RefusalReceived) -> None:
+        if event.code == "inform" and self._drains:  # a broker that came while we were leaving
+            self._link.begin_again()
+
+    def _dismissed(self, event: PeerLeaving | DisconnectAsked) -> None:
+        self.is_leaving = True
+
+    def _about(self) -> Extension:
+        """Return what INFORM says: which jobs are here."""
+        running = ((job.id.decode(), job.attempt) for job in self._jobs.values())
+        return Extension(name=self._name, running=tuple(running))
+
+
+_HANDLERS: Final[Mapping[type, Callable[[EMQPWorker, Any], None]]] = {
+    Requested: EMQPWorker._requested,
+    CancelAsked: EMQPWorker._cancel_asked,
+    Progressed: EMQPWorker._taken,
+    Opened: EMQPWorker._opened,
+    Unknown: EMQPWorker._forgotten,
+    Silent: EMQPWorker._forgotten,
+    RefusalReceived: EMQPWorker._refused,
+    PeerLeaving: EMQPWorker._dismissed,
+    DisconnectAsked: EMQPWorker._dismissed,
+}
+"""What each event does."""

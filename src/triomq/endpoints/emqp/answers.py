@@ -1,18 +1,19 @@
 """The way of an answer back to who has asked: an eMQP peer, or a queue that a message of another wire names."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from triomq.core import Properties, PublishingPaused
-from triomq.endpoints.emqp.content import JSON
+from triomq.endpoints.emqp.content import JSON, Origin
 from triomq.errors import Refused
 from triomq.protocols.emqp import NO_EXTENSION, Extension, reply_frames
 
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.peer import EMQPPeer
-    from triomq.endpoints.emqp.worker import Job
+    from triomq.endpoints.emqp.worker import DispatchedJob
 
 
-def answer(worker: "EMQPPeer", job: "Job", message: bytes, extension: Extension = NO_EXTENSION) -> None:
+def answer(worker: "EMQPPeer", job: "DispatchedJob", message: bytes, extension: Extension = NO_EXTENSION) -> None:
     """Bring the answer to a job to its requester, if it is there and wanted one.
 
     Args:
@@ -24,20 +25,24 @@ def answer(worker: "EMQPPeer", job: "Job", message: bytes, extension: Extension 
     if job.origin is None:
         if job.reply_to:
             _answer_elsewhere(worker, job, message)
-        return
-    if not job.headers.reply_requested:
-        return
+    elif job.headers.reply_requested:
+        answer_all(worker, job.origin, [(job.request, message, extension)])
+
+
+def answer_all(worker: "EMQPPeer", origin: Origin, answers: Sequence[tuple[bytes, bytes, Extension]]) -> None:
+    """Bring answers to jobs of one origin that wanted them: the request, the message and the extension of each."""
     hub = worker.hub
-    requester = hub.peers.get(job.origin.identity)
-    if requester is not None and requester.login == job.origin.user:
-        requester.reply(job.request, message, extension)
-    elif not hub.answers_strangers or not worker.send_to(
-        job.origin.identity, reply_frames(hub.new_id(), job.request, message)
-    ):
-        worker.count("unanswered", "the requester has gone", id=job.request[:40].decode("utf-8", "replace"))
+    requester = hub.peers.get(origin.identity)
+    if requester is not None and requester.login == origin.user:
+        requester.reply_all(answers)
+        return
+    for request, message, _ in answers:
+        frames = reply_frames(hub.new_id(), request, message)
+        if not hub.answers_strangers or not worker.send_to(origin.identity, frames):
+            worker.count("unanswered", "the requester has gone", id=request[:40].decode("utf-8", "replace"))
 
 
-def _answer_elsewhere(worker: "EMQPPeer", job: "Job", message: bytes) -> None:
+def _answer_elsewhere(worker: "EMQPPeer", job: "DispatchedJob", message: bytes) -> None:
     """Publish the answer to where a job of another wire wants it, in that one's place."""
     properties = Properties(content_type=JSON, correlation_id=job.correlation_id, persistent=False)
     try:

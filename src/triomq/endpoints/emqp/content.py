@@ -14,7 +14,7 @@ import msgspec
 
 from triomq.core import HeaderValue, Properties, pack_arguments, unpack_arguments
 from triomq.errors import ProtocolError
-from triomq.protocols.emqp import Headers, make_headers, parse_headers
+from triomq.protocols.emqp import NO_EXTENSION, Headers, decode_extension, encode_extension, make_headers, parse_headers
 
 EMQP_CODEC: Final = 2
 """The codec tag of properties as this file writes them."""
@@ -23,6 +23,9 @@ TOPICS: Final = "emqp.topic"
 """The sink of what is published, by its topic."""
 
 JSON: Final = "application/json"
+
+_ORIGINS: Final = 1024
+"""Origins of one endpoint that are remembered: a few for each client that sends many jobs."""
 
 
 class RequestProperties(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -50,6 +53,64 @@ encode_request: Final = msgspec.msgpack.Encoder().encode
 
 decode_request: Final = msgspec.msgpack.Decoder(RequestProperties).decode
 """Decode the properties."""
+
+
+PREFIXES: Final = [b"\x96\xc4%c" % size for size in range(256)]
+"""What stands before the id, by its length: MessagePack's marks of an array of six, and of bytes."""
+
+
+def split_request(encoded: bytes) -> tuple[bytes, bytes]:
+    """Return the id in encoded properties, and what follows it: that is the same for all jobs of a requester that want
+    the same.
+    """
+    behind = 3 + encoded[2]
+    return encoded[3:behind], encoded[behind:]
+
+
+class Origin:
+    """Where jobs came from, and how they are to be done; the same object for all that agree in that.
+
+    Args:
+        found: The properties of one of them; their id does not matter.
+    """
+
+    __slots__ = ("_frames", "extension", "headers", "identity", "replying", "user")
+
+    def __init__(self, found: RequestProperties) -> None:
+        self.headers = parse_headers(found.headers)
+        self.replying = self.headers.replying().frame
+        """The headers as a worker gets them."""
+        self.identity = found.identity
+        self.user = found.user
+        self.extension = decode_extension(found.extension) if found.extension else NO_EXTENSION
+        self._frames: dict[int, bytes] = {}
+
+    def extension_frame(self, attempt: int) -> bytes:
+        """Return the extension frame for a worker, which is to know which attempt it makes."""
+        return self._frames.get(attempt) or self._add(attempt)
+
+    def _add(self, attempt: int) -> bytes:
+        frame = self._frames[attempt] = encode_extension(msgspec.structs.replace(self.extension, attempt=attempt))
+        return frame
+
+
+class Origins:
+    """The origins of an endpoint's jobs; made by it, for all its workers."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[bytes, Origin] = {}
+
+    def find(self, suffix: bytes) -> Origin:
+        """Return the origin that stands behind an id (``split_request``)."""
+        return self._found.get(suffix) or self._add(suffix)
+
+    def _add(self, suffix: bytes) -> Origin:
+        if len(self._found) >= _ORIGINS:
+            self._found.clear()
+        origin = self._found[suffix] = Origin(decode_request(PREFIXES[0] + suffix))
+        return origin
 
 
 def from_emqp(encoded: bytes) -> Properties:

@@ -1,39 +1,71 @@
 """What a peer wants to be published, REQUEST and PUBLISH, until each has its ACK.
 
-    REQUEST ──> request ──> runs of jobs that are alike ── the end of the turn ──> publish_runs ──> queues ─┐
-    PUBLISH ──> publish ──────────────────────────────────────────────────────────────────────────> sink ──┤
+    REQUESTs ──> request ──> runs of jobs that are alike ── the end of the turn ──> publish_runs ──> queues ─┐
+    PUBLISH ──> publish ───────────────────────────────────────────────────────────────────────────> sink ──┤
     ACK, ERROR <── confirm <── Confirms, by numbers <── the queue has it, and the disk where it is durable ─┘
 
 A message is ACKed when its queue has it, and what is durable is on disk. What is refused is answered by ERROR where
 the peer knows that. Ids are the peers' own, and need not be unique; so numbers stand for them until they are answered.
+
+A job costs a concatenation: all that is known of it beside its id is the same for all jobs of one shape (``_Shape``).
 """
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from triomq.core import CachedRoute, Confirms, Head, RoutedRun, traits_of
-from triomq.endpoints.emqp.content import EMQP_CODEC, TOPICS, RequestProperties, encode_request
+from triomq.endpoints.emqp.content import EMQP_CODEC, PREFIXES, TOPICS, RequestProperties, encode_request, split_request
 from triomq.endpoints.emqp.queues import queue_for
-from triomq.protocols.emqp import NO_EXTENSION, Extension, Headers, Requested, TopicPublished, encode_extension
-from triomq.transports.zmq import Frames
+from triomq.protocols.emqp import NO_EXTENSION, RequestRun, TopicPublished, encode_extension
 
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.peer import EMQPPeer
 
-_HEADS: Final = 64
-"""Heads of one peer: the lengths of what stands before the payload, for each of its queues."""
+_SHAPES: Final = 64
+"""Shapes of one peer's messages that are remembered: one for each queue, with each set of headers and extensions."""
 
 
-class _Run:
-    """Jobs in a row that are alike."""
+class _Shape:
+    """What messages have in common that differ in id and payload alone.
 
-    __slots__ = ("contents", "head", "route", "size")
+    Args:
+        sink: Where they go.
+        name: By which key.
+        publisher: The number of the peer's session.
+        properties: Of one of them.
+        persistent: Whether they survive a restart.
+    """
+
+    __slots__ = ("_heads", "_name", "_sink", "_traits", "suffix")
+
+    def __init__(self, sink: str, name: str, publisher: int, properties: RequestProperties, persistent: bool) -> None:
+        self.suffix = split_request(encode_request(properties))[1]
+        """Their properties, behind the id."""
+        self._sink = sink
+        self._name = name
+        self._traits = traits_of(codec=EMQP_CODEC, publisher=publisher, persistent=persistent)
+        self._heads: dict[int, Head] = {}  # by the length of the id
+
+    def head(self, prefix: bytes, msgid: bytes) -> Head:
+        """Return the head of a message, the same one for ids of the same length."""
+        return self._heads.get(len(msgid)) or self._add(len(msgid), len(prefix) + len(msgid) + len(self.suffix))
+
+    def _add(self, size: int, start: int) -> Head:
+        head = self._heads[size] = Head(self._sink, self._name, 0, start, start, traits=self._traits)
+        return head
+
+
+class _JobRun:
+    """Jobs in a row that are alike for the core."""
+
+    __slots__ = ("contents", "head", "route")
 
     def __init__(self, route: CachedRoute, head: Head) -> None:
         self.route = route
         self.head = head
         self.contents: list[bytes] = []
-        self.size = 0
 
 
 class Intake:
@@ -43,10 +75,12 @@ class Intake:
         peer: The peer.
     """
 
+    __slots__ = ("_answered", "_confirms", "_first", "_ids", "_peer", "_runs", "_shapes", "_unconfirmed")
+
     def __init__(self, peer: "EMQPPeer") -> None:
         self._peer = peer
-        self._heads: dict[tuple[str, str, int, bool], Head] = {}
-        self._runs: list[_Run] = []  # jobs that have come together
+        self._shapes: dict[tuple[object, ...], _Shape] = {}
+        self._runs: list[_JobRun] = []  # jobs that have come together
         self._ids: list[bytes] = []
         self._unconfirmed: deque[bytes] = deque()  # ids, by the numbers of ``_confirms``
         self._first = 1  # the number of the first of them
@@ -55,67 +89,81 @@ class Intake:
 
     # In
 
-    def request(self, event: Requested, frames: Frames) -> None:
-        """Take a job; it is published with others when all that has come is looked at (``publish_runs``)."""
+    def request(self, run: RequestRun) -> bool:
+        """Take jobs, all of them or, if it raises, none.
+
+        Returns:
+            Whether they are still to be published, by ``publish_runs``; those that come later are published now.
+        """
         peer = self._peer
-        queue = queue_for(event.queue, peer.directory, peer.domain)
-        origin = self._origin(event.msgid, event.headers, event.extension)
-        head, content = self._message("", event.queue or queue, origin, event.headers, event.message)
+        queue = queue_for(run.queue, peer.directory, peer.domain)
         route = peer.routes.find("", queue)
-        if event.extension.delay:
-            self._publish(route, head, content, event.msgid, event.extension.delay / 1000)
-            return
-        runs = self._runs
-        if not runs or runs[-1].route is not route or runs[-1].head is not head:
-            runs.append(_Run(route, head))
-        runs[-1].contents.append(content)
-        runs[-1].size += len(content)
-        self._ids.append(event.msgid)
-        peer.gathered.append(frames)
+        shape = self._job_shape(run, run.queue or queue)
+        runs = _cut(route, shape, run.msgids, run.messages)
+        if run.extension.delay:
+            for part in runs:
+                self._publish(part, delay=run.extension.delay / 1000)
+            self._unconfirmed += run.msgids
+            return False
+        mine = self._runs
+        if mine and mine[-1].head is runs[0].head and mine[-1].route is route:
+            mine[-1].contents += runs[0].contents
+            del runs[0]
+        mine += runs
+        self._ids += run.msgids
+        return True
 
     def publish_runs(self) -> None:
         """Publish the jobs that have come together: all of them, or none, as ``RouterClient.work_off`` says."""
         runs, ids = self._runs, self._ids
         self._runs, self._ids = [], []
         self._peer.publisher.publish_all(
-            [RoutedRun(run.route, run.head, run.contents, run.size) for run in runs], self._confirms
+            [RoutedRun(run.route, run.head, run.contents, sum(map(len, run.contents))) for run in runs], self._confirms
         )
         self._unconfirmed += ids
 
     def publish(self, event: TopicPublished) -> None:
         """Publish to a topic."""
-        properties = RequestProperties(event.msgid, event.headers.frame, user=self._peer.user)
-        head, content = self._message(TOPICS, event.topic, properties, event.headers, event.message)
-        self._publish(self._peer.routes.find(TOPICS, event.topic), head, content, event.msgid)
+        peer, headers = self._peer, event.headers
+        key = (event.topic, headers.frame)
+        shape = self._shapes.get(key)
+        if shape is None:
+            properties = RequestProperties(b"", headers.frame, user=peer.user)
+            shape = self._remember(key, TOPICS, event.topic, properties, headers.guarantee)
+        (run,) = _cut(peer.routes.find(TOPICS, event.topic), shape, (event.msgid,), (event.message,))
+        self._publish(run)
+        self._unconfirmed.append(event.msgid)
 
-    def _origin(self, msgid: bytes, headers: Headers, extension: Extension) -> RequestProperties:
-        return RequestProperties(
-            msgid,
-            headers.frame,
-            self._peer.identity if headers.reply_requested else b"",
-            self._peer.user,
-            b"" if extension is NO_EXTENSION else encode_extension(extension),
+    def _job_shape(self, run: RequestRun, name: str) -> _Shape:
+        headers, extension = run.headers, run.extension
+        key = (name, headers.frame, None if extension is NO_EXTENSION else extension)
+        return self._shapes.get(key) or self._remember(
+            key,
+            "",
+            name,
+            RequestProperties(
+                b"",
+                headers.frame,
+                self._peer.identity if headers.reply_requested else b"",
+                self._peer.user,
+                b"" if extension is NO_EXTENSION else encode_extension(extension),
+            ),
+            headers.guarantee,
         )
 
-    def _message(
-        self, sink: str, name: str, properties: RequestProperties, headers: Headers, message: bytes
-    ) -> tuple[Head, bytes]:
-        """Return the head and the content of a message."""
-        encoded = encode_request(properties)
-        shape = (sink, name, len(encoded), headers.guarantee)
-        return self._heads.get(shape) or self._head(*shape), encoded + message
+    def _remember(
+        self, key: tuple[object, ...], sink: str, name: str, properties: RequestProperties, persistent: bool
+    ) -> _Shape:
+        if len(self._shapes) >= _SHAPES:
+            self._shapes.clear()
+        shape = self._shapes[key] = _Shape(sink, name, self._peer.session.number, properties, persistent)
+        return shape
 
-    def _head(self, sink: str, name: str, start: int, persistent: bool) -> Head:
-        if len(self._heads) >= _HEADS:
-            self._heads.clear()
-        traits = traits_of(codec=EMQP_CODEC, publisher=self._peer.session.number, persistent=persistent)
-        head = self._heads[sink, name, start, persistent] = Head(sink, name, 0, start, start, traits=traits)
-        return head
-
-    def _publish(self, route: CachedRoute, head: Head, content: bytes, msgid: bytes, delay: float = 0.0) -> None:
-        """Publish a message; ACK follows when it is safe."""
-        self._peer.publisher.publish(route, head, [content], len(content), self._confirms, delay=delay)
-        self._unconfirmed.append(msgid)
+    def _publish(self, run: _JobRun, delay: float = 0.0) -> None:
+        contents = run.contents
+        self._peer.publisher.publish(
+            run.route, run.head, contents, sum(map(len, contents)), self._confirms, delay=delay
+        )
 
     # Out
 
@@ -124,19 +172,44 @@ class Intake:
 
     def confirm(self) -> None:
         """ACK what is safe, and refuse what found no room."""
-        if not self._unconfirmed:
+        unconfirmed = self._unconfirmed
+        if not unconfirmed:
             return
         peer, found = self._peer, self._confirms.take()
+        first, answered = self._first, self._answered
         for number in found.refused:
-            peer.refuse(self._unconfirmed[number - self._first], "full", "a queue has no room for it")
-        self._answered.update(found.refused)
-        for number in found.single:
-            peer.engine.acknowledge(self._unconfirmed[number - self._first])
-        self._answered.update(found.single)
-        while self._unconfirmed and (self._first <= found.up_to or self._first in self._answered):
-            msgid = self._unconfirmed.popleft()
-            if self._first in self._answered:
-                self._answered.discard(self._first)
-            else:
-                peer.engine.acknowledge(msgid)
-            self._first += 1
+            peer.refuse(unconfirmed[number - first], "full", "a queue has no room for it")
+        answered.update(found.refused)
+        # Those that follow each other from the first on, as nearly all do, come in one go.
+        if found.single:
+            peer.engine.acknowledge_all([unconfirmed[number - first] for number in found.single])
+            answered.update(found.single)
+        count = max(0, found.up_to + 1 - first)
+        if count:
+            numbered = zip(range(first, first + count), islice(unconfirmed, count), strict=True)
+            peer.engine.acknowledge_all([msgid for number, msgid in numbered if number not in answered])
+        while first + count in answered:
+            count += 1
+        if count == len(unconfirmed):
+            unconfirmed.clear()
+        else:
+            for _ in range(count):
+                unconfirmed.popleft()
+        self._first += count
+        if answered:
+            answered.difference_update(range(first, self._first))
+
+
+def _cut(route: CachedRoute, shape: _Shape, msgids: Sequence[bytes], messages: Sequence[bytes]) -> list[_JobRun]:
+    """Make runs of messages of one shape; where the length of their ids changes another one begins."""
+    runs: list[_JobRun] = []
+    suffix, size = shape.suffix, -1
+    prefix, contents = b"", []
+    for msgid, message in zip(msgids, messages, strict=True):
+        if len(msgid) != size:
+            size = len(msgid)
+            prefix = PREFIXES[size]
+            runs.append(_JobRun(route, shape.head(prefix, msgid)))
+            contents = runs[-1].contents
+        contents.append(prefix + msgid + suffix + message)
+    return runs

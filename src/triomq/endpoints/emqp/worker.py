@@ -20,6 +20,7 @@ Rules:
 """
 
 from collections import deque
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -27,18 +28,31 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import trio
 
-from triomq.core import Batch, DeclareQueue, Directory, Outcome, QueueOptions, Slots, Subscription, settle
-from triomq.endpoints.emqp.answers import answer
-from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, as_request, decode_request
+from triomq.core import (
+    Batch,
+    DeclareQueue,
+    Directory,
+    Head,
+    Outcome,
+    QueueOptions,
+    Slots,
+    Subscription,
+    body_of,
+    settle,
+)
+from triomq.endpoints.base.statistics import Work
+from triomq.endpoints.emqp.answers import answer, answer_all
+from triomq.endpoints.emqp.content import EMQP_CODEC, Origin, RequestProperties, as_request, split_request
 from triomq.protocols.emqp import (
     NO_EXTENSION,
     Extension,
+    Frames,
     Headers,
-    Replied,
     WeightedQueue,
     call_problem,
-    decode_extension,
-    parse_headers,
+    is_text,
+    job_frames,
+    name_frame,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +72,10 @@ TIMED_OUT: Final = Extension(state="timed-out", type="TimeoutError", message="th
 LOST: Final = Extension(state="lost", type="WorkerLost", message="the worker was lost", retry=False)
 
 
+_NO_ORIGIN: Final = Origin(RequestProperties(b""))
+"""Of jobs that came over another wire."""
+
+
 class Tally:
     """What workers have done for one queue, for administrators."""
 
@@ -70,7 +88,7 @@ class Tally:
         """Milliseconds that the last of them took."""
 
 
-class Job(msgspec.Struct, eq=False):
+class DispatchedJob(msgspec.Struct, eq=False):
     """A REQUEST that is out with a worker.
 
     Args:
@@ -78,8 +96,9 @@ class Job(msgspec.Struct, eq=False):
         position: Where in it.
         request: What the requester calls it.
         headers: What the requester wants.
+        replying: The same, as the worker gets it.
         given: When the worker got it, on Trio's clock.
-        origin: Whom to answer; None if it came over another wire.
+        origin: Whom to answer, and what else all jobs have that came as it did; None if it came over another wire.
         reply_to: With another wire: where the answer goes, empty for nowhere.
         correlation_id: With that: what is to stand on it.
     """
@@ -88,8 +107,9 @@ class Job(msgspec.Struct, eq=False):
     position: int
     request: bytes
     headers: Headers
+    replying: bytes
     given: float
-    origin: RequestProperties | None
+    origin: Origin | None
     reply_to: str = ""
     correlation_id: str | None = None
 
@@ -101,6 +121,11 @@ class Job(msgspec.Struct, eq=False):
     @property
     def has_retries(self) -> bool:
         return self.batch.attempts < self.headers.retry_count
+
+    def may_be_tried_again(self, reply: Extension) -> bool:
+        """Whether an answer says that the job has failed, and it is to be tried again for that."""
+        failed = reply.state in _FAILED and reply.retry is not False
+        return failed and self.origin is not None and self.has_retries
 
 
 class WorkerSide:
@@ -115,10 +140,12 @@ class WorkerSide:
         self._peer = peer
         self.queues = queues
         self.slots = Slots()
-        self.out: dict[bytes, Job] = {}
+        self.out: dict[bytes, DispatchedJob] = {}
         self.done = 0
         self._subscriptions: list[Subscription] = []
-        self._deadlines: list[tuple[float, int, bytes, Job]] = []  # a heap: when a job that is out is to be given up
+        self._deadlines: list[
+            tuple[float, int, bytes, DispatchedJob]
+        ] = []  # a heap: when a job that is out is to be given up
         self._numbers = count()
         self._settled: Batch | None = None  # a batch, and the positions of it that are settled at the end of the turn
         self._positions: list[int] = []
@@ -135,6 +162,10 @@ class WorkerSide:
         if name not in peer.directory.queues:
             peer.ask(peer.domain, DeclareQueue(name, QueueOptions(), peer.session))
 
+    def work(self) -> Work:
+        """Return what it has asked for and got."""
+        return Work(self.queues, self.slots.free, len(self.out), self.done)
+
     def stop(self) -> None:
         """Take no more jobs; those that are out stay so."""
         for subscription in self._subscriptions:
@@ -146,63 +177,113 @@ class WorkerSide:
 
     def give(self, batch: Batch) -> None:
         """Give the worker the jobs of a batch."""
-        for position in batch.unsettled():
-            self._give(batch, position)
+        make, head, queue, now = self._foreign_job, None, b"", trio.current_time()
+        out, engine, fits, unfit = self.out, self._peer.engine, self._fits, []
+        messages: list[Frames] = []
+        for position, content in enumerate(batch.contents):
+            if content is None:
+                continue
+            if head is not (here := batch.head_at(position)):
+                head, queue = here, name_frame(here.routing_key)
+                make = self._own_job if here.traits.codec == EMQP_CODEC else self._foreign_job
+            body = body_of(here, content)
+            if not fits(body):
+                unfit.append(position)
+                continue
+            job = make(batch, position, content, here, now)
+            msgid = job.request if job.request not in out else self._peer.new_id()
+            out[msgid] = job
+            if job.headers.timeout:
+                self._set_deadline(msgid, job)
+            messages.append(job_frames(msgid, queue, job.replying, body, self._extension(job)))
+        engine.request_all(messages)
+        if unfit:
+            self._turn_away(batch, unfit)
 
-    def _give(self, batch: Batch, position: int) -> None:
-        message, head = batch.message(position), batch.head_at(position)
-        engine, body = self._peer.engine, message.body
-        if problem := self._problem(body):
+    def _own_job(self, batch: Batch, position: int, content: bytes, head: Head, now: float) -> DispatchedJob:
+        request, suffix = split_request(content[head.properties_start : head.properties_stop])
+        origin = self._peer.hub.origins.find(suffix)
+        return DispatchedJob(batch, position, request, origin.headers, origin.replying, now, origin)
+
+    def _foreign_job(self, batch: Batch, position: int, content: bytes, head: Head, now: float) -> DispatchedJob:
+        """Make a job of what came over another wire."""
+        properties = self._peer.directory.codecs.decode(batch.message(position))
+        request, headers = as_request(properties, self._peer.new_id())
+        reply_to, correlation_id = properties.reply_to or "", properties.correlation_id
+        replying = headers.replying().frame
+        return DispatchedJob(batch, position, request, headers, replying, now, None, reply_to, correlation_id)
+
+    def _fits(self, body: bytes) -> bool:
+        """Return whether the worker can be given a job: what released ones cannot run would end them."""
+        engine = self._peer.engine
+        return engine.is_extended or (engine.carries(body) and not call_problem(body))
+
+    def _turn_away(self, batch: Batch, positions: list[int]) -> None:
+        """Give up jobs that this worker cannot run."""
+        for position in positions:
+            message, head = batch.message(position), batch.head_at(position)
+            problem = call_problem(message.body) if is_text(message.body) else "it is not UTF-8"
             self._peer.count("unfit", f"a job cannot be given to this worker: {problem}", queue=head.routing_key)
-            settle(batch, Outcome.REJECT, (position,))
-            self.slots.offer(1)
-            return
-        extension, now = NO_EXTENSION, trio.current_time()
-        if head.traits.codec == EMQP_CODEC:
-            origin = decode_request(message.properties)
-            job = Job(batch, position, origin.msgid, parse_headers(origin.headers), now, origin)
-            if origin.extension and engine.is_extended:
-                extension = decode_extension(origin.extension)
-        else:
-            properties = self._peer.directory.codecs.decode(message)
-            request, headers = as_request(properties, self._peer.new_id())
-            reply_to, correlation_id = properties.reply_to or "", properties.correlation_id
-            job = Job(batch, position, request, headers, now, None, reply_to, correlation_id)
-        msgid = job.request if job.request not in self.out else self._peer.new_id()
-        self.out[msgid] = job
-        if job.headers.timeout:
-            deadline = now + job.headers.timeout + _GRACE
-            heappush(self._deadlines, (deadline, next(self._numbers), msgid, job))
-        if engine.is_extended:
-            extension = msgspec.structs.replace(extension, attempt=batch.attempts + 1)
-        engine.request(msgid, head.routing_key, job.headers.replying(), body, extension)
+        settle(batch, Outcome.REJECT, positions)
+        self.slots.offer(len(positions))
 
-    def _problem(self, body: bytes) -> str:
-        """Return why the worker cannot be given a job; an empty text if it can."""
-        if self._peer.engine.is_extended:
-            return ""
-        return call_problem(body) if self._peer.engine.carries(body) else "it is not UTF-8"
+    def _extension(self, job: DispatchedJob) -> bytes | None:
+        if not self._peer.engine.is_extended:
+            return None
+        origin = job.origin or _NO_ORIGIN
+        return origin.extension_frame(job.batch.attempts + 1)
 
-    def replied(self, event: Replied) -> None:
-        """Settle a job, or put it back for another attempt; answer its requester."""
-        job = self.out.pop(event.request, None)
-        if job is None:
-            self._peer.count("late", "REPLY to no job that is out with this worker")
-            return
-        failed = event.extension.state in _FAILED and event.extension.retry is not False
-        if failed and job.origin is not None and job.has_retries:
-            settle(job.batch, Outcome.REQUEUE, (job.position,))
-            return
-        answer(self._peer, job, event.message, event.extension)
-        if job.batch is not self._settled:
-            self.settle()
-            self._settled = job.batch
-        self._positions.append(job.position)
-        self.done += 1
-        if job.batch.queue is not None:
-            tally = self._peer.hub.tallies[Directory.name_of(job.batch.queue)]
+    def _set_deadline(self, msgid: bytes, job: DispatchedJob) -> None:
+        deadline = job.given + job.headers.timeout + _GRACE
+        heappush(self._deadlines, (deadline, next(self._numbers), msgid, job))
+
+    def replied(self, replies: Sequence[tuple[bytes, bytes, Extension]]) -> None:
+        """Settle jobs, or put them back for another attempt; answer their requesters.
+
+        Args:
+            replies: The request, the message and the extension of each REPLY.
+        """
+        now, out = trio.current_time(), self.out
+        origin: Origin | None = None
+        answers: list[tuple[bytes, bytes, Extension]] = []  # to jobs of that origin
+        batch: Batch | None = None
+        tally = Tally()
+        for request, message, extension in replies:
+            job = out.pop(request, None)
+            if job is None:
+                self._peer.count("late", "REPLY to no job that is out with this worker")
+                continue
+            if extension is not NO_EXTENSION and job.may_be_tried_again(extension):
+                settle(job.batch, Outcome.REQUEUE, (job.position,))
+                continue
+            if job.origin is None:
+                answer(self._peer, job, message, extension)
+            elif job.headers.reply_requested:
+                if job.origin is not origin:
+                    if origin is not None:
+                        answer_all(self._peer, origin, answers)
+                    origin, answers = job.origin, []
+                answers.append((job.request, message, extension))
+            if job.batch is not batch:
+                batch = job.batch
+                tally = self._tally(batch)
+                positions = self._settled_positions(batch)
+            positions.append(job.position)
             tally.done += 1
-            tally.times.append((trio.current_time() - job.given) * 1000)
+            tally.times.append((now - job.given) * 1000)
+            self.done += 1
+        if origin is not None:
+            answer_all(self._peer, origin, answers)
+
+    def _tally(self, batch: Batch) -> Tally:
+        return Tally() if batch.queue is None else self._peer.hub.tallies[Directory.name_of(batch.queue)]
+
+    def _settled_positions(self, batch: Batch) -> list[int]:
+        """Return where positions of a batch are gathered that are settled at the end of the turn."""
+        if batch is not self._settled:
+            self.settle()
+            self._settled = batch
+        return self._positions
 
     def give_up_late(self, now: float) -> None:
         """Give up jobs that have run for too long; called every few seconds."""

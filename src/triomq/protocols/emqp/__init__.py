@@ -37,15 +37,18 @@ from triomq.protocols.emqp.frames import (
     Frames,
     command,
     is_text,
+    job_frames,
     message_ids,
+    name_frame,
     publish_frames,
     reply_frames,
     request_frames,
 )
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers, make_headers, parse_headers
-from triomq.protocols.emqp.jobs import MOST_IDS, JobState
+from triomq.protocols.emqp.jobs import ENDED, ITEM_WINDOW, MOST_IDS, JobState
 from triomq.protocols.emqp.peer import PeerEngine
 from triomq.protocols.emqp.queues import DEFAULT_QUEUE, WeightedQueue
+from triomq.protocols.emqp.runs import ReplyRun, RequestRun
 from triomq.protocols.emqp.settings import EXTENSIONS, Dialect, Settings
 from triomq.protocols.emqp.states import Role, State
 
@@ -53,7 +56,9 @@ __all__ = [
     # Constants
     "CODES",
     "DEFAULT_QUEUE",
+    "ENDED",
     "EXTENSIONS",
+    "ITEM_WINDOW",
     "MOST_IDS",
     "MOST_RUNNING",
     "NO_EXTENSION",
@@ -83,6 +88,8 @@ __all__ = [
     "Progressed",
     "RefusalReceived",
     "Replied",
+    "ReplyRun",
+    "RequestRun",
     "Requested",
     "Role",
     "ScheduleRemoved",
@@ -106,8 +113,10 @@ __all__ = [
     "decode_extension",
     "encode_extension",
     "is_text",
+    "job_frames",
     "make_headers",
     "message_ids",
+    "name_frame",
     "parse_headers",
     "publish_frames",
     "reply_frames",

@@ -1,15 +1,24 @@
 """A broker's side of the conversation with one peer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from triomq.protocols.emqp.codes import Code, PeerError
 from triomq.protocols.emqp.engine import EMQPEngine
 from triomq.protocols.emqp.events import Event, Informed, MessageDropped, PeerLeaving
 from triomq.protocols.emqp.extension import LONGEST, NO_EXTENSION, Extension
-from triomq.protocols.emqp.frames import command, publish_frames, reply_frames, request_frames, schedule_frames
+from triomq.protocols.emqp.frames import (
+    VERSION,
+    Frames,
+    command,
+    publish_frames,
+    reply_frames,
+    request_frames,
+    schedule_frames,
+)
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers
 from triomq.protocols.emqp.jobs import JobState, encode_state
 from triomq.protocols.emqp.reader import ReadingContext
+from triomq.protocols.emqp.runs import ReplyRun, RequestRun, read_replies, read_requests
 from triomq.protocols.emqp.settings import Settings
 from triomq.protocols.emqp.states import BROKER, BROKER_STALE, State
 
@@ -58,6 +67,22 @@ class BrokerEngine(EMQPEngine):
     def _inform_again(self) -> None:
         """Do nothing: a broker does not say INFORM."""
 
+    def receive_run(self, messages: Sequence[Sequence[bytes]], start: int) -> RequestRun | ReplyRun | None:
+        """Take messages in a row that are alike, from a place on; none if the first of them is for ``receive``.
+
+        They change no state, so that they may be received again.
+        """
+        frames = messages[start]
+        name = frames[2] if len(frames) > 3 else b""
+        run: RequestRun | ReplyRun | None = None
+        if name == b"REQUEST":
+            if "received REQUEST" in self._states[self.state]:
+                run = read_requests(messages, start, self._reading)
+        elif self.state == "worker" and name in (b"REPLY", b"READY"):
+            run = read_replies(messages, start, self._reading)
+        self._has_heard = self._has_heard or run is not None
+        return run
+
     # Commands
 
     def acknowledge(self, msgid: bytes, *, duplicate_of: bytes = b"") -> None:
@@ -80,6 +105,17 @@ class BrokerEngine(EMQPEngine):
         else:
             self.outbox.notices.append(frames)
 
+    def acknowledge_all(self, msgids: Iterable[bytes]) -> None:
+        """Say that REQUESTs with these ids are safe."""
+        if not self._may_send("ACK"):
+            return
+        new_id = self._new_id
+        messages = [(b"", VERSION, b"ACK", new_id(), msgid) for msgid in msgids]
+        if self.is_extended:
+            self.outbox.put_all(messages)
+        else:
+            self.outbox.notices += messages
+
     def refuse(self, msgid: bytes, code: Code, text: str) -> bool:
         """Say that what has this id is not taken; return whether the peer can be told, or it is for the log alone."""
         if not self.is_extended or not self._may_send("ERROR"):
@@ -97,6 +133,29 @@ class BrokerEngine(EMQPEngine):
         """
         self._must_send("REQUEST", message)
         self.outbox.put(request_frames(msgid, queue, headers, message, self._extension(extension)))
+
+    def request_all(self, messages: Sequence[Frames]) -> None:
+        """Give a worker jobs that are written already (``request_frames``), of which it can be sent each (``carries``).
+
+        Raises:
+            LocalProtocolError: the peer is no worker, or is leaving.
+        """
+        self._must_send("REQUEST")
+        self.outbox.put_all(messages)
+
+    def reply_all(self, replies: Iterable[tuple[bytes, bytes, Extension]]) -> None:
+        """Send answers, of which the peer can be sent each (``carries``): the request, the message, the extension."""
+        if not self._may_send("REPLY"):
+            return
+        new_id, dialect, frame = self._new_id, self._settings.dialect, self._extension
+        self.outbox.put_all(
+            [
+                (b"", VERSION, b"REPLY", new_id(), message, request)
+                if extension is NO_EXTENSION and dialect != "strict"
+                else reply_frames(new_id(), request, message, frame(extension), dialect)
+                for request, message, extension in replies
+            ]
+        )
 
     def reply(self, request: bytes, message: bytes, extension: Extension | None = None) -> None:
         """Send the answer to a request, or to a question of ``emq-cli``.

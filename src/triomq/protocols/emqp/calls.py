@@ -16,8 +16,30 @@ from triomq.protocols.emqp.codes import PeerError
 _PARTS: Final[dict[str, type]] = {"args": list, "kwargs": dict, "class_args": list, "class_kwargs": dict}
 
 
+class _Call(msgspec.Struct, gc=False):
+    path: str
+    callable: str
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    class_args: list[Any] = []
+    class_kwargs: dict[str, Any] = {}
+
+
+class _Message(msgspec.Struct, array_like=True, gc=False):
+    word: Any
+    call: _Call
+
+
+_check: Final = msgspec.json.Decoder(_Message).decode
+
+
 def call_problem(message: bytes) -> str:
     """Return why released workers cannot run a message, which would end their connection; nothing if they can."""
+    try:
+        _check(message)
+        return ""
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        pass  # a decoder with types is four times as fast, and says less
     found = _call(message)
     if found is None:
         return 'it is no call like ["run", {"path": "module", "callable": "function", "args": [], "kwargs": {}}]'

@@ -211,9 +211,14 @@ class EMQPEngine:
                 return Silent()
             if due == "inform":
                 event = self._inform_again()
-            elif "sent HEARTBEAT" in self._states[self.state]:
+            elif self._may_beat:
                 self.outbox.notices.append(self._heartbeat(b"%.6f" % (now + self._epoch)))
         return event
+
+    @property
+    def _may_beat(self) -> bool:
+        """Whether heartbeats go out; released programs know nobody any more who has said goodbye."""
+        return "sent HEARTBEAT" in self._states[self.state] and (self.state != "leaving" or self.is_extended)
 
     def _inform_again(self) -> Event | None:
         raise NotImplementedError

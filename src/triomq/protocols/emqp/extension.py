@@ -42,6 +42,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
         priority: REQUEST and SCHEDULE, from 0 to 9.
         delay: milliseconds before the job may begin.
         deadline: milliseconds that are left for it, at sending.
+        timeout: milliseconds that an attempt may take; 0 leaves that to the headers, which know whole seconds.
         retries: how often it is tried again when it fails; 0 leaves that to the headers.
         backoff: milliseconds before the first of these, which double with each, and the most of them.
         attempt: how often it was begun, this time included; in a REPLY or PROGRESS, which of them it is of.
@@ -76,6 +77,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     priority: Annotated[int, msgspec.Meta(ge=0, le=9)] | None = None
     delay: Milliseconds = 0
     deadline: Milliseconds | None = None
+    timeout: Milliseconds = 0
     retries: Count = 0
     backoff: tuple[Milliseconds, Milliseconds] | None = None
     attempt: Count = 0

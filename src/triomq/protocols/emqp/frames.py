@@ -70,6 +70,13 @@ def request_frames(
     return command(b"REQUEST", msgid, name_frame(queue), headers.frame, message, extension=extension)
 
 
+def job_frames(msgid: bytes, queue: bytes, headers: bytes, message: bytes, extension: bytes | None = None) -> Frames:
+    """Write REQUEST of frames that are written already, for those who give many jobs of one queue."""
+    if extension is None:
+        return (b"", VERSION, b"REQUEST", msgid, queue, headers, message)
+    return (b"", VERSION, b"REQUEST", msgid, queue, headers, message, extension)
+
+
 def reply_frames(
     msgid: bytes, request: bytes, message: bytes, extension: bytes | None = None, dialect: Dialect = "eventmq-0.3"
 ) -> Frames:

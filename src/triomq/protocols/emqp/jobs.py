@@ -22,6 +22,13 @@ _LONGEST_LIST: Final = MOST_IDS * (6 * LONGEST_ID + 4)  # JSON may write one byt
 _LONGEST_STATE: Final = 128 * 1024  # twice what an extension frame may have, of which its traceback comes
 
 
+ITEM_WINDOW: Final = 100
+"""Items that a worker may be ahead of the reader of its stream: enough to hide the way, few enough to be kept."""
+
+ENDED: Final = frozenset(("ok", "failed", "cancelled", "timed-out", "expired", "lost", "unknown"))
+"""States after which no other one comes."""
+
+
 class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What has become of a job; names that are not known here are passed over.
 

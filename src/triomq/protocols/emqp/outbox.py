@@ -1,5 +1,7 @@
 """What an engine has to be sent, until its driver takes it."""
 
+from collections.abc import Iterable
+
 from triomq.protocols.emqp.frames import Frames
 
 
@@ -22,6 +24,11 @@ class Outbox:
     def put(self, frames: Frames) -> None:
         """Add a message."""
         self.messages.append(frames)
+        self.has_sent = True
+
+    def put_all(self, messages: Iterable[Frames]) -> None:
+        """Add messages."""
+        self.messages += messages
         self.has_sent = True
 
     def take(self) -> list[Frames]:

@@ -147,10 +147,15 @@ def _read_ready(frames: Sequence[bytes], reading: ReadingContext) -> SlotsOffere
     """Read READY; only our own workers count."""
     if not reading.is_extended or len(frames) < 5:
         return SlotsOffered(1)
-    digits = frames[4]
-    if not digits.isdigit() or len(digits) > 7 or not 0 < int(digits) <= MOST_SLOTS:
-        raise PeerError(f"READY for {shown(digits)} jobs; it takes 1 to {MOST_SLOTS}")
-    return SlotsOffered(int(digits))
+    count = read_count(frames[4])
+    if not count:
+        raise PeerError(f"READY for {shown(frames[4])} jobs; it takes 1 to {MOST_SLOTS}")
+    return SlotsOffered(count)
+
+
+def read_count(digits: bytes) -> int:
+    """Return how many slots a READY offers; 0 if it says none, or too many."""
+    return number if digits.isdigit() and len(digits) <= 7 and (number := int(digits)) <= MOST_SLOTS else 0
 
 
 def _read_request(frames: Sequence[bytes], reading: ReadingContext) -> Requested:

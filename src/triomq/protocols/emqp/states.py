@@ -120,7 +120,7 @@ def _peer(*, received: str = "", heard: str = "", sent: str = "", late: str = ""
             **goodbyes,
         },
         # A REQUEST may have been on its way when KBAI was said.
-        "leaving": {**_stay("leaving", received=f"{answers} {received}", sent=late), **_LEFT},
+        "leaving": {**_stay("leaving", received=f"{answers} {received}", sent=f"{late} HEARTBEAT"), **_LEFT},
         "left": {**_stay("left", received=f"{answers} KBAI", sent=late), "lost": "closed"},
         "closed": {},
     }
