@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from triomq.endpoints.base.peer_listener import PeerListener
-from triomq.endpoints.base.router_listener import TURN_BYTES
 from triomq.transports import Address, MemoryAddress, MemoryRouter
 from triomq.transports.zmq import Frames
 
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
 
 NOBODY: Final = ""
 """The user of the program's own code."""
+
+_TURN_BYTES: Final = 256 * 1024
+"""Bytes of messages that are worked off in one turn: that the store is behind is seen between turns."""
 
 
 class MemoryListener(PeerListener):
@@ -59,7 +61,7 @@ class MemoryListener(PeerListener):
         for frames in messages:
             turn.append(list(frames))
             size += sum(map(len, frames))
-            if size > TURN_BYTES:
+            if size > _TURN_BYTES:
                 client.ref.run_in_turn(client.received, turn)
                 turn, size = [], 0
         if turn:

@@ -39,9 +39,8 @@ from triomq.transports import Address
 from triomq.transports.zmq import (
     HIGH_WATER,
     Authenticator,
-    Frames,
-    PeerMessage,
     Question,
+    Received,
     Router,
     Sent,
     ZAPMechanism,
@@ -64,9 +63,6 @@ LARGEST_FRAME = 16 * 1024 * 1024
 _LINGER = 0.5
 """Seconds for which libzmq goes on sending when the socket is closed: ten messages for each peer at most, which a peer
 that reads takes at once."""
-
-TURN_BYTES = 256 * 1024
-"""Bytes of messages that are worked off in one turn: that the store is behind is seen between turns."""
 
 PARKED_BYTES = 64 * 1024 * 1024
 """Bytes that may be parked for all clients of a listener: four messages of the largest size that AMQP clients send."""
@@ -196,19 +192,8 @@ class RouterListener(PeerListener):
     async def _decide(self, question: Question) -> str | None:
         return None if self._stopping else await self._admission.decide(self._context, question)
 
-    def _received(self, messages: list[PeerMessage]) -> None:
-        """Hand each client what has come from it, in as few turns as may be."""
-        found: dict[tuple[bytes, str], list[Frames]] = {}
-        size = 0
-        for identity, frames, user in messages:
-            found.setdefault((identity, user), []).append(frames)
-            size += sum(map(len, frames))
-            if size > TURN_BYTES:
-                self._hand_on(found)
-                found, size = {}, 0
-        self._hand_on(found)
-
-    def _hand_on(self, found: dict[tuple[bytes, str], list[Frames]]) -> None:
+    def _received(self, found: Received) -> None:
+        """Hand each client what has come from it, in a turn of its own."""
         for (identity, user), messages in found.items():
             login = user or self._admission.user
             client = self.client_of(identity, login)

@@ -29,6 +29,7 @@ from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.statistics import Role
 from triomq.endpoints.emqp.administration import answer_question, stop_endpoint
 from triomq.endpoints.emqp.intake import Intake
+from triomq.endpoints.emqp.relay import cancel_job, hand_on_progress, refuse_states, take_back
 from triomq.endpoints.emqp.scheduling import remove_schedule, set_schedule
 from triomq.endpoints.emqp.subscriber import SubscriberSide
 from triomq.endpoints.emqp.worker import WorkerSide
@@ -45,13 +46,16 @@ from triomq.errors import (
 from triomq.protocols.emqp import (
     AdminAsked,
     BrokerEngine,
+    CancelAsked,
     Code,
     DisconnectAsked,
     Extension,
     Headers,
     Informed,
+    JobsReturned,
     MessageDropped,
     PeerLeaving,
+    Progressed,
     Replied,
     ReplyRun,
     Requested,
@@ -60,6 +64,7 @@ from triomq.protocols.emqp import (
     ScheduleSet,
     Silent,
     SlotsOffered,
+    StatesAsked,
     Subscribed,
     TopicPublished,
     Unsubscribed,
@@ -180,7 +185,7 @@ class EMQPPeer(RouterClient):
                 self.worker.replied(run.replies)
             if run.slots:
                 self.worker.slots.offer(run.slots)
-            self._end_when_done()
+            self.end_when_done()
 
     def overtakes(self, frames: Frames) -> bool:
         """Return whether a message makes room, or says that the peer is alive."""
@@ -385,7 +390,7 @@ class EMQPPeer(RouterClient):
         self.ending = "the peer has said goodbye"
         self._closing = True
         self.reschedule()
-        self._end_when_done()
+        self.end_when_done()
 
     def silent(self, event: Silent) -> None:
         """End."""
@@ -401,11 +406,12 @@ class EMQPPeer(RouterClient):
             self.worker.stop()
         if self.hub.is_stopping:
             self.ref.touch()
-            self._end_when_done()
+            self.end_when_done()
         else:
             self.leave()
 
-    def _end_when_done(self) -> None:
+    def end_when_done(self) -> None:
+        """Leave, if that was said and nothing is out any more."""
         if self._closing and (self.worker is None or not self.worker.out):
             self.leave()
 
@@ -430,7 +436,8 @@ class EMQPPeer(RouterClient):
 
 
 _OVERTAKING: Final = frozenset(
-    b"READY REPLY HEARTBEAT INFORM KBAI KBYE STATUS ROUTER_SHOW_WORKERS ROUTER_SHOW_SCHEDULERS HELLO".split()
+    b"READY REPLY PROGRESS RETURN HEARTBEAT INFORM KBAI KBYE STATUS ROUTER_SHOW_WORKERS ROUTER_SHOW_SCHEDULERS "
+    b"HELLO".split()
 )
 
 _CODES: Final[Mapping[type[TriomqError], Code]] = {
@@ -456,5 +463,9 @@ HANDLERS: Final[Mapping[type, Callable[[EMQPPeer, Any], None]]] = {
     ScheduleSet: set_schedule,
     ScheduleRemoved: remove_schedule,
     AdminAsked: answer_question,
+    Progressed: hand_on_progress,
+    CancelAsked: cancel_job,
+    JobsReturned: take_back,
+    StatesAsked: refuse_states,
 }
 """What each event does."""
