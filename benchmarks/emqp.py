@@ -9,6 +9,7 @@ accept      no worker: what it takes to put a job into its queue; with ACKs, whi
 jobs        through the broker to two workers, each with 500 slots: with and without the answer back to the client, and
             with READY for each job or for many
 round trip  one job at a time, its answer, and so on
+durable     with ``guarantee``, and a broker that has a store; READY with a count
 """
 
 import argparse
@@ -120,12 +121,13 @@ def round_trips(port: int, queue: str, count: int) -> list[float]:
 class Broker:
     """`triomq serve` in a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         config = folder / "triomq.toml"
-        config.write_text(f'[[endpoints]]\ntype = "emqp"\nport = {self.port}\n[log]\nlevel = "error"\n')
+        store = f'data_dir = "{tempfile.mkdtemp(dir=folder)}"\n' if durable else ""
+        config.write_text(f'{store}[[endpoints]]\ntype = "emqp"\nport = {self.port}\n[log]\nlevel = "error"\n')
         command = [sys.executable, "-m", "triomq", "serve", str(config)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         self._workers: list[BaseProcess] = []
@@ -179,6 +181,16 @@ def rows(broker: Broker, count: int) -> Iterator[tuple[str, float, float]]:
                 yield f"jobs, {ready}, {name}", *measured(broker, f"q{counts}", count, headers, waits_for)
 
 
+def durable_rows(broker: Broker, count: int) -> Iterator[tuple[str, float, float]]:
+    yield "durable, accept, ACK", *measured(broker, "default", count, b"guarantee", b"ACK")
+    with broker.workers("durable", counts=True):
+        for name, headers, waits_for in (
+            ("with REPLY", b"guarantee,reply-requested", b"REPLY"),
+            ("no REPLY, ACK", b"guarantee", b"ACK"),
+        ):
+            yield f"durable, jobs, {name}", *measured(broker, "durable", count, headers, waits_for)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -197,6 +209,12 @@ def main() -> None:
                     best[name] = min(best.get(name, (cpu, rate)), (cpu, rate))
                 with broker.workers("trips", number=1):
                     trips += round_trips(broker.port, "trips", max(100, count // 20))
+            finally:
+                broker.close()
+            broker = Broker(Path(folder), durable=True)
+            try:
+                for name, cpu, rate in durable_rows(broker, count):
+                    best[name] = min(best.get(name, (cpu, rate)), (cpu, rate))
             finally:
                 broker.close()
     print(f"{'':45}{'µs CPU':>10}{'requests/s':>12}")

@@ -20,7 +20,7 @@ import trio
 import zmq
 from zmq.backend import Socket as Backend
 
-from triomq.transports.zmq import PeerMessage, Router, close_context, make_context
+from triomq.transports.zmq import Received, Router, close_context, make_context
 
 WINDOW = 1000
 """Messages on their way in each direction, so that neither side's buffers decide."""
@@ -135,19 +135,24 @@ async def _ours(peer: Peer) -> float:
     ended = trio.Event()
     taken = 0.0
 
-    def received(messages: list[PeerMessage]) -> None:
+    def received(found: Received) -> None:
         nonlocal began, taken
-        for identity, frames, _ in messages:
-            if frames == [b"hello"]:
-                router.send_to(identity, [b"hello"])
-                began = time.process_time()
-                nursery.start_soon(send_all, identity)
-            elif frames == [b"done"]:
-                taken = time.process_time() - began
-                router.send_to(identity, [b"bye"])
-                ended.set()
-            elif peer.direction == "echo":
-                router.send_to(identity, frames)
+        for (identity, _), messages in found.items():
+            for frames in messages:
+                took(identity, frames)
+
+    def took(identity: bytes, frames: list[bytes]) -> None:
+        nonlocal began, taken
+        if frames == [b"hello"]:
+            router.send_to(identity, [b"hello"])
+            began = time.process_time()
+            nursery.start_soon(send_all, identity)
+        elif frames == [b"done"]:
+            taken = time.process_time() - began
+            router.send_to(identity, [b"bye"])
+            ended.set()
+        elif peer.direction == "echo":
+            router.send_to(identity, frames)
 
     drained = trio.Event()
 

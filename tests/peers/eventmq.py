@@ -75,8 +75,8 @@ class Programs:
         self.ran = folder / "ran"
         (folder / "released_jobs.py").write_text(JOBS)
 
-    def start(self, program: str, *arguments: str, **settings: str) -> "subprocess.Popen[bytes]":
-        """Start a program; ``settings`` are those of its configuration."""
+    def start(self, program: str, *arguments: str, typed: str = "", **settings: str) -> "subprocess.Popen[bytes]":
+        """Start a program; ``settings`` are those of its configuration, ``typed`` is what somebody types."""
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("COV")},
             **{f"EVENTMQ_{name}": value for name, value in settings.items()},
@@ -85,12 +85,12 @@ class Programs:
             "PYTHONPATH": str(self._folder),
             "RAN": str(self.ran),
         }
-        log = (self._folder / f"{program}.log").open("ab")
         command = [str(self._programs / program), *arguments]
-        process = subprocess.Popen(
-            command, env=environment, stdout=log, stderr=log, cwd=self._folder, start_new_session=True
-        )
-        log.close()
+        (self._folder / "typed").write_text(typed)
+        with (self._folder / f"{program}.log").open("ab") as log, (self._folder / "typed").open() as lines:
+            process = subprocess.Popen(
+                command, env=environment, stdin=lines, stdout=log, stderr=log, cwd=self._folder, start_new_session=True
+            )
         self._running.append(process)
         return process
 
@@ -98,6 +98,10 @@ class Programs:
         """Run a program of the released client, whose context waits for what is sent."""
         lines = f"import eventmq, released_jobs as jobs\nbroker = {address!r}\n{text}\n"
         return self.start("python", "-c", lines)
+
+    def printed(self, program: str) -> str:
+        """Return what a program has printed so far."""
+        return (self._folder / f"{program}.log").read_text()
 
     def results(self) -> list[int]:
         return [int(line) for line in self.ran.read_text().split()] if self.ran.exists() else []

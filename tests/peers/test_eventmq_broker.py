@@ -1,6 +1,7 @@
 """The released EventMQ 0.3.13 under a broker: job managers that die, brokers that restart, clients by the hundred."""
 
 import socket
+from ast import literal_eval
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -108,25 +109,25 @@ async def test_one_shot_clients_leave_nothing_behind_and_garbage_between_them_do
         await until(lambda: len(programs.results()) == 300)
 
 
-async def test_emq_cli_shows_workers(programs: Programs) -> None:
-    async with open_broker(EMQP(port=0), users=USERS) as broker:
+async def test_emq_cli_shows_status_and_stops_the_endpoint(programs: Programs) -> None:
+    users = {"guest": User(password="guest", permissions={"*": ALL}, tags=("administrator",))}
+    async with open_broker(EMQP(port=0, admin_port=0), users=users) as broker:
+        endpoint = endpoint_of(broker)
+        assert endpoint.admin is not None
         start_job_manager(programs, address_of(broker), '[[40, "email"]]')
-        await until(lambda: workers(broker) == 1)
-        lines = (
-            "from eventmq.utils.messages import send_emqp_message\n"
-            "import json\n"
-            "answers = {}\n"
-            "for question in ('STATUS', 'ROUTER_SHOW_WORKERS', 'ROUTER_SHOW_SCHEDULERS'):\n"
-            "    send_emqp_message(socket, question, ())\n"
-            "    answers[question] = json.loads(socket.recv_multipart()[4])\n"
-            "(worker,) = answers['ROUTER_SHOW_WORKERS']['connected_workers'].values()\n"
-            "assert worker['queues'] == [[40, 'email']], answers\n"
-            "assert 'waiting_messages_by_queue' in answers['STATUS'], answers\n"
-            "assert answers['ROUTER_SHOW_SCHEDULERS'] == {'connected_schedulers': {}}, answers\n"
-        )
-        process = programs.run_client(address_of(broker), SENDER + lines)
-        await until(lambda: process.poll() is not None)
-        assert process.returncode == 0
+        await until(lambda: slots(broker) == 2)
+        address = f"tcp://127.0.0.1:{endpoint.admin.port}"
+        typed = "status\nshow_workers\nshow_schedulers\nshutdown\nquit\n"
+        shell = programs.start("emq-cli", "--addr", address, typed=typed)
+        await until(lambda: shell.poll() is not None)
+        status, workers, schedulers, shutdown = programs.printed("emq-cli").split("> ")[1:5]
+        assert literal_eval(status)["waiting_messages_by_queue"]["email"] == 0
+        (worker,) = literal_eval(workers)["connected_workers"].values()
+        assert (worker["queues"], worker["available_slots"]) == ([[40, "email"]], 2)
+        assert literal_eval(workers)["connected_queues"].keys() == {"email"}
+        assert literal_eval(schedulers) == {"connected_schedulers": {}}
+        assert literal_eval(shutdown)[2] == "ACK"
+        await endpoint.wait_empty()
 
 
 async def test_released_publisher_reaches_a_released_subscriber(programs: Programs) -> None:

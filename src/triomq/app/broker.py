@@ -15,14 +15,17 @@ from triomq.app.machine import memory_mark, own_process
 from triomq.app.peers import Peer
 from triomq.app.tree import Tree
 from triomq.app.users import User, closing_reasons, records_of
+from triomq.clients import EMQPConnector, MemoryConnector
 from triomq.endpoints import (
     DEFAULT_DIRECT,
+    EMQP,
     BrokerContext,
     DomainAccess,
     EndpointConfig,
     EndUsers,
     Synchronise,
     peer_spec,
+    shared_peers,
 )
 from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
@@ -244,6 +247,35 @@ class Broker(DomainHandle):
             _log.warning("passwords and messages can be read on the network: there is no TLS", extra=_of(name))
         return listening
 
+    async def emqp_connector(self, domain: str | None = None, *, name: str = "") -> EMQPConnector:
+        """Return how code of this program speaks eMQP with the broker, without a socket; for ``open_emqp`` and jobs.
+
+        It finds the endpoint of that domain, whatever it listens on. If there is none, one is started that listens on
+        nothing. There are no heartbeats, and it may do everything, as ``publish`` may.
+
+        Args:
+            domain: Where its queues are; None is the broker's own.
+            name: How a person calls this peer, in lists of workers.
+
+        Raises:
+            NotFound: There is no such domain.
+        """
+        handle = self if domain is None else self.domain(domain)
+        where = handle.directory.name
+        address = shared_peers(self.context, where).address
+        if not address.is_bound:
+            await self._start_emqp(where)
+        return MemoryConnector(address, name)
+
+    async def _start_emqp(self, domain: str) -> None:
+        """Start an endpoint that listens on nothing, unless another task has."""
+        config = EMQP(port=None, domain=domain)
+        if config.name not in self.endpoint_refs:
+            spec = self._tree.endpoint_specs[config.name] = ChildSpec(
+                lambda: config.make(self.context), name=config.name
+            )
+            await self.endpoints.start_child(spec)
+
     def remove_listening(self, listening: Listening) -> None:
         """Remove an endpoint from those that a restart starts again; for ``Listening``."""
         if listening in self.listening:
@@ -291,6 +323,12 @@ class Broker(DomainHandle):
         if peer in self.peers:
             self.peers.remove(peer)
             del self._tree.peer_specs[peer.name]
+
+    def close(self) -> None:
+        """Close the handles, and let nobody wait for an endpoint any more; for ``open_broker``."""
+        self.consumers.close()
+        for domain in self._handles:
+            shared_peers(self.context, domain).address.close()
 
     async def drain(self) -> None:
         """Close the endpoints to new clients, and give the others time to finish; for ``open_broker``."""

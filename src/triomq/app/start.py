@@ -90,7 +90,7 @@ async def open_broker(
             await broker.drain()
     finally:
         if broker is not None:
-            broker.consumers.close()
+            broker.close()
 
 
 async def _start_configured(

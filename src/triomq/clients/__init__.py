@@ -13,6 +13,7 @@ from triomq.clients.blocking import BlockingConnection, BlockingPublisher, open_
 from triomq.clients.dmp.feed import DMPFeed, DMPMessage, open_dmp_feed
 from triomq.clients.dmp.sink import DMPSink, open_dmp_sink
 from triomq.clients.emqp.connection import EMQPConnection
+from triomq.clients.emqp.connector import EMQPConnector, EMQPSocket, MemoryConnector
 from triomq.clients.emqp.following import EMQPReports
 from triomq.clients.emqp.job import EMQPJob
 from triomq.clients.emqp.opening import open_emqp, open_emqp_worker
@@ -44,14 +45,17 @@ __all__ = [
     "Deliveries",
     # eMQP
     "EMQPConnection",
+    "EMQPConnector",
     "EMQPJob",
     "EMQPReply",
     "EMQPReports",
     "EMQPRequest",
+    "EMQPSocket",
     "EMQPSubscription",
     "EMQPUrl",
     "EMQPWorker",
     "Fetched",
+    "MemoryConnector",
     "NotAnswered",
     # For brokers among themselves
     "Peering",

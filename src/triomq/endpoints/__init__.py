@@ -17,6 +17,7 @@ from triomq.endpoints.base.unfinished import Unfinished
 from triomq.endpoints.content import from_amqp, to_amqp
 from triomq.endpoints.dmp.connection import DMP
 from triomq.endpoints.emqp.config import EMQP
+from triomq.endpoints.emqp.shared import shared_peers
 from triomq.endpoints.federation.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
 from triomq.endpoints.registry import (
     DEFAULT_DIRECT,
@@ -68,5 +69,6 @@ __all__ = [
     "from_amqp",
     "peer_spec",
     "read_policy",
+    "shared_peers",
     "to_amqp",
 ]

@@ -1,5 +1,6 @@
-"""Byte streams in and out: TCP, TLS, Unix sockets; no protocol."""
+"""Byte streams in and out: TCP, TLS, Unix sockets; whole messages in memory; no protocol."""
 
+from triomq.transports.memory import MemoryAddress, MemoryDealer, MemoryRouter
 from triomq.transports.poller import Poller
 from triomq.transports.stream import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Driver, RawSocket, StreamTransport, Transport
 from triomq.transports.tcp import Address, accept_raw, address_of, bind_tcp, is_private, name_of
@@ -12,6 +13,9 @@ __all__ = [
     "TLS",
     "Address",
     "Driver",
+    "MemoryAddress",
+    "MemoryDealer",
+    "MemoryRouter",
     "Poller",
     "RawSocket",
     "StreamTransport",

@@ -1,7 +1,17 @@
 """Samples of brokers that there are not."""
 
+import msgspec
+
 from triomq.app.cli.sampling import Sample
-from triomq.protocols.control import ActorRecord, ConnectionRecord, QueueRecord, Totals
+from triomq.protocols.control import (
+    ActorRecord,
+    ConnectionRecord,
+    QueueRecord,
+    ScheduleRecord,
+    ServedQueue,
+    Totals,
+    WorkerRecord,
+)
 
 
 def make_totals(**counts: int) -> Totals:
@@ -27,5 +37,18 @@ def make_sample(
     queues: tuple[QueueRecord, ...] = (),
     connections: tuple[ConnectionRecord, ...] = (),
     actors: tuple[ActorRecord, ...] = (),
+    workers: tuple[WorkerRecord, ...] = (),
+    schedules: tuple[ScheduleRecord, ...] = (),
 ) -> Sample:
-    return Sample(moment, totals or make_totals(), list(queues), list(connections), list(actors))
+    totals = totals or make_totals()
+    return Sample(moment, totals, list(queues), list(connections), list(actors), list(workers), list(schedules))
+
+
+def make_worker(name: str, **fields: object) -> WorkerRecord:
+    base = WorkerRecord("peer", name, "guest", [ServedQueue("mail", 40), ServedQueue("q", 10)], 2, 1, 57, 0.5, 61.0)
+    return msgspec.structs.replace(base, **fields)
+
+
+def make_schedule(call: str, **fields: object) -> ScheduleRecord:
+    base = ScheduleRecord("key", call, "q", "guest", 60.0, "", "UTC", 12.5, 3, 0)
+    return msgspec.structs.replace(base, **fields)

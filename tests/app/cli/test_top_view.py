@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from app.cli.samples import make_actor, make_queue, make_sample, make_totals
+from app.cli.samples import make_actor, make_queue, make_sample, make_schedule, make_totals, make_worker
 from triomq.app.cli.sampling import Flow, Rates, Sample
 from triomq.app.cli.top_view import top_view
 from triomq.protocols.control import ConnectionRecord
@@ -22,6 +22,8 @@ FULL = make_sample(
     queues=tuple(make_queue(f"q{number}") for number in range(30)),
     connections=tuple(ConnectionRecord(f"peer{number}", "u", "/", 1, 0, 90.0) for number in range(20)),
     actors=(make_actor("/", children=40), *(make_actor(f"/a{number}") for number in range(40))),
+    workers=tuple(make_worker(f"worker{number}") for number in range(20)),
+    schedules=tuple(make_schedule(f"call{number}") for number in range(10)),
 )
 
 
@@ -85,16 +87,21 @@ def test_trouble_is_red() -> None:
     assert "\x1b[1;31mrunning" not in capture.get()
 
 
-@pytest.mark.parametrize("height", [10, 24, 50, 80])
+def test_workers_and_schedules_take_no_line_where_there_are_none() -> None:
+    titles = [line.split()[0] for line in screen(make_sample()) if line]
+    assert titles[2:] == ["queue", "connection", "actor"]
+
+
+@pytest.mark.parametrize("height", [13, 24, 50, 80])
 def test_view_fits_the_lines_of_the_screen(height: int) -> None:
     lines = screen(FULL, lines=height)
     assert len(lines) <= height
-    for part in ("q0", "peer0", "/"):
+    for part in ("q0", "worker0", "call0", "peer0", "/"):
         assert any(line.split()[:1] == [part] for line in lines)
 
 
 def test_view_without_a_limit_of_lines_shows_all() -> None:
-    assert len(screen(FULL)) == 3 + 1 + 30 + 1 + 20 + 1 + 41
+    assert len(screen(FULL)) == 3 + 1 + 30 + 1 + 20 + 1 + 10 + 1 + 20 + 1 + 41
 
 
 @pytest.mark.parametrize(

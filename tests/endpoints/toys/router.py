@@ -19,6 +19,7 @@ from typing import Any, Final
 from endpoints.toy import Lines
 from triomq.core import Batch, DeclareQueue, Outcome, Properties, QueueOptions, Subscription
 from triomq.endpoints import BrokerContext, Endpoint
+from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.errors import NotFound, Refused, TriomqError
@@ -34,7 +35,7 @@ class RouterToyClient(RouterClient):
 
     silence = 4.0
 
-    def __init__(self, listener: RouterListener, identity: bytes, login: str, context: BrokerContext) -> None:
+    def __init__(self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext) -> None:
         super().__init__(listener, identity, login, context)
         self._greeted = False
         self._queues: dict[Subscription, bytes] = {}

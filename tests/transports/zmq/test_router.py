@@ -7,7 +7,7 @@ import trio
 import trio.testing
 import zmq
 
-from triomq.transports.zmq import PeerMessage, Router, Sent, close_context, make_context
+from triomq.transports.zmq import Frames, Received, Router, Sent, close_context, make_context
 
 
 class Served:
@@ -15,18 +15,21 @@ class Served:
 
     def __init__(self) -> None:
         self.contexts = [make_context(), make_context()]
-        self.received: list[PeerMessage] = []
+        self.received: list[tuple[bytes, Frames, str]] = []
         self.drained: list[bytes] = []
         self.gone: list[bytes] = []
         self.router = Router(
             self.contexts[0],
-            self.received.extend,
+            self.take,
             drained=self.drained.append,
             gone=self.gone.append,
             outbox_bytes=1_000_000,
         )
         self.address = self.router.bind("tcp://127.0.0.1:0")
         self.peers: list[zmq.Socket[bytes]] = []
+
+    def take(self, found: Received) -> None:
+        self.received += [(identity, frames, user) for (identity, user), sent in found.items() for frames in sent]
 
     def connect(self, identity: bytes = b"") -> zmq.Socket[bytes]:
         peer = self.contexts[1].socket(zmq.DEALER)

@@ -27,7 +27,7 @@ class QueueWorker(msgspec.Struct, frozen=True, gc=False):
 
     Args:
         worker: Its name, or its address.
-        weight: Of its queues, that with the higher weight comes first.
+        weight: Of several workers that have room, those with the highest weight get its jobs.
         free: Jobs that it has room for, from whichever of its queues.
     """
 

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import trio
 
+from triomq.clients.emqp.connector import EMQPConnector
 from triomq.clients.emqp.following import EMQPReports
 from triomq.clients.emqp.link import EMQPLink
 from triomq.clients.emqp.pending import Command, Pending
 from triomq.clients.emqp.request import EMQPReply, EMQPRequest, NotAnswered
 from triomq.clients.emqp.topics import EMQPSubscription
-from triomq.clients.emqp.url import EMQPUrl
 from triomq.errors import AccessRefused, Disconnected, LimitExceeded, LocalProtocolError, NotFound, Refused
 from triomq.protocols.emqp import (
     NO_EXTENSION,
@@ -62,17 +62,17 @@ class EMQPConnection:
     under their old ids, and subscriptions are made again.
 
     Args:
-        url: Where to, and as whom.
+        connector: Where to, and as whom.
     """
 
-    def __init__(self, url: EMQPUrl) -> None:
+    def __init__(self, connector: EMQPConnector) -> None:
         self._pending: dict[bytes, Pending] = {}
         self._unaccepted = 0
         self._room = trio.lowlevel.ParkingLot()
         self._topics: dict[str, list[EMQPSubscription]] = {}
         self._reports: dict[bytes, list[EMQPReports]] = {}
         self._broker_left = False  # and no other one has come
-        self._link = EMQPLink(url, "client", self._heard, outstanding=self._pending)
+        self._link = EMQPLink(connector, "client", self._heard, outstanding=self._pending)
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Connect; raises as ``EMQPLink.start`` does."""

@@ -8,9 +8,9 @@ Rules:
 
 - The socket lives as long as the link, under one identity, so that an answer finds us after the network was away.
   libzmq connects again, waiting longer each time, and takes nothing while it is not connected.
-- A broker that is silent for too long has gone: the engine is replaced by a new one, which informs as soon as the
-  socket is connected. One that comes back and has forgotten us says so (``Unknown``), and is informed again. In both
-  cases the owner hears ``Opened`` again, and does again what the broker has to know.
+- A broker that is silent for too long has gone, or the socket says so: the engine is replaced by a new one, which
+  informs as soon as the socket is connected. One that comes back and has forgotten us says so (``Unknown``), and is
+  informed again. In both cases the owner hears ``Opened`` again, and does again what the broker has to know.
 - A broker that says goodbye is informed again a second later, and again and again, until one is there that answers.
   Answers to what was under way still go both ways.
 - A broker that knew our extensions is not taken for one without because it was slow: then we inform again.
@@ -20,13 +20,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Container
 from math import inf
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
-from uuid import uuid4
+from secrets import token_urlsafe
+from typing import Final, TypeAlias
 
 import trio
 
-from triomq.clients.emqp.url import EMQPUrl
+from triomq.clients.emqp.connector import EMQPConnector, EMQPSocket
 from triomq.errors import Disconnected
 from triomq.protocols.emqp import (
     Event,
@@ -41,17 +40,11 @@ from triomq.protocols.emqp import (
     message_ids,
 )
 
-if TYPE_CHECKING:
-    from triomq.transports.zmq import Dealer
-
 _MOST_OUTGOING: Final = 1000
 """Messages that wait for the socket before those who send more wait too."""
 
 _PAUSE: Final = 1.0
 """Seconds after a broker's goodbye until it, or its successor, is informed again."""
-
-_LINGER: Final = 1.0
-"""Seconds for which libzmq goes on sending when the link is closed."""
 
 Heard: TypeAlias = Callable[[Event], None]
 
@@ -60,7 +53,7 @@ class EMQPLink:
     """One conversation; made by a connection or a worker, which starts it, and closes it.
 
     Args:
-        url: Where to, and as whom.
+        connector: Where to, and as whom.
         role: What we are.
         heard: Called with each event; it waits for nothing.
         queues: Of a worker.
@@ -71,7 +64,7 @@ class EMQPLink:
 
     def __init__(
         self,
-        url: EMQPUrl,
+        connector: EMQPConnector,
         role: Role,
         heard: Heard,
         *,
@@ -80,13 +73,13 @@ class EMQPLink:
         about: Callable[[], Extension] | None = None,
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
-        self.url = url
-        self.identity = str(uuid4())  # text: released routers decode it
+        self._connector = connector
+        self.identity = token_urlsafe(12)  # text, as released routers decode it; longer ids cost libzmq memory
         self._role = role
         self._heard = heard
         self._queues = queues
         self._outstanding = outstanding
-        self._about = about or (lambda: Extension(name=url.name))
+        self._about = about or (lambda: Extension(name=connector.name))
         self._prepare = prepare
         self.new_id = message_ids(self.identity.encode())
         """Makes ids of messages."""
@@ -100,7 +93,7 @@ class EMQPLink:
         self._flush_due = False
         self._room = trio.Event()
         self._sleep = trio.CancelScope()
-        self._dealer: Dealer
+        self._socket: EMQPSocket
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Connect, and run in a nursery from now on.
@@ -109,29 +102,12 @@ class EMQPLink:
             Disconnected: No broker lets us in in time.
             ConfigError: A file of keys cannot be read, or the address is none.
         """
-        from triomq.transports.zmq import Dealer, make_context, read_curve_keys
-
-        url = self.url
-        keys = read_curve_keys(Path(url.keys)) if url.keys else None
-        server_key = read_curve_keys(Path(url.server_key)).public if url.server_key else ""
-        self._context = make_context()
-        self._dealer = Dealer(
-            self._context,
-            identity=self.identity,
-            user=url.user,
-            password=url.password,
-            keys=keys,
-            server_key=server_key,
-        )
-        self._dealer.connect(url.address)
+        self._socket = self._connector.connect(self.identity)
         nursery.start_soon(self._run)
-        with trio.move_on_after(url.timeout) as waiting:
+        with trio.move_on_after(self._connector.timeout) as waiting:
             await self.is_open.wait()
         if waiting.cancelled_caught:
-            raise Disconnected(
-                f"no broker at {url.address} lets us in within {url.timeout:g} s; see that it runs there, and takes "
-                f"{'these keys' if keys else 'this user' if url.user else 'peers without a password'}"
-            )
+            raise Disconnected(self._connector.trouble)
 
     async def close(self) -> None:
         """Say goodbye, and close the socket; what is sent already may take a second to go out."""
@@ -139,14 +115,11 @@ class EMQPLink:
             if hasattr(self, "engine"):
                 self.engine.leave()
                 for frames in (*self._outgoing, *self.engine.messages_to_send()):
-                    if not self._dealer.closed and not self._dealer.send_nowait(frames):
+                    if not self._socket.closed and not self._socket.send_nowait(frames):
                         break
                 self.engine.close()
-            if hasattr(self, "_dealer") and not self._dealer.closed:
-                from triomq.transports.zmq import close_context
-
-                self._dealer.close(_LINGER)
-                await close_context(self._context)
+            if hasattr(self, "_socket") and not self._socket.closed:
+                await self._socket.aclose()
 
     # Tasks
 
@@ -163,13 +136,13 @@ class EMQPLink:
     async def _begin(self) -> None:
         """Begin a conversation, when there is somebody to talk to."""
         self._close_for_now()
-        await self._dealer.wait_connected()
+        await self._socket.wait_connected()
         self.engine = PeerEngine(
             self._role,
             self.new_id,
             now=trio.current_time(),
             unix_time=time.time(),
-            settings=self.url.settings(),
+            settings=self._connector.settings(),
             queues=self._queues,
             about=self._about,
             outstanding=self._outstanding,
@@ -184,11 +157,24 @@ class EMQPLink:
 
     async def _receive(self) -> None:
         while True:
-            for frames in await self._dealer.receive():
+            try:
+                messages = await self._socket.receive()
+            except trio.BrokenResourceError:
+                self._broken()
+                continue
+            for frames in messages:
                 event = self.engine.receive(frames)
                 if event is not None:
                     self._hear(event)
             self.flush()
+
+    def _broken(self) -> None:
+        """Begin anew at once: the socket says that the broker has gone."""
+        self.engine.close()
+        self._close_for_now()
+        self._outgoing.clear()
+        self._hear(Silent())
+        self._begin_at = self._sleep.deadline = trio.current_time()
 
     async def _send(self) -> None:
         while True:
@@ -196,9 +182,9 @@ class EMQPLink:
                 self.flush()
             while self._outgoing:
                 frames = self._outgoing.popleft()
-                if not self._dealer.send_nowait(frames):
+                if not self._socket.send_nowait(frames):
                     self._outgoing.appendleft(frames)
-                    await self._dealer.wait_connected()
+                    await self._socket.wait_connected()
             self._room.set()
             self._room = trio.Event()
             if self._flush_due:
@@ -259,12 +245,12 @@ class EMQPLink:
         timer = self.engine.next_timer()
         if timer is not None and timer < self._sleep.deadline:
             self._sleep.deadline = timer
-        if self._dealer.closed:
+        if self._socket.closed:
             return
         messages = self.engine.messages_to_send()
         if not self._outgoing:
             messages += self.engine.notices_to_send()
-            send = self._dealer.send_nowait
+            send = self._socket.send_nowait
             sent = next((place for place, frames in enumerate(messages) if not send(frames)), len(messages))
             messages = messages[sent:]
         if messages:

@@ -8,18 +8,20 @@ import trio
 
 from triomq.actors import require_trio
 from triomq.clients.emqp.connection import EMQPConnection
-from triomq.clients.emqp.url import EMQPUrl, parse_emqp_url
+from triomq.clients.emqp.connector import EMQPConnector
+from triomq.clients.emqp.url import parse_emqp_url
 from triomq.clients.emqp.worker import EMQPWorker
 
 C = TypeVar("C", EMQPConnection, EMQPWorker)
 
 
 @asynccontextmanager
-async def open_emqp(url: str | EMQPUrl) -> AsyncIterator[EMQPConnection]:
+async def open_emqp(url: str | EMQPConnector) -> AsyncIterator[EMQPConnection]:
     """Open a client's conversation with a broker that speaks eMQP: ours, or EventMQ's own router.
 
     Args:
-        url: ``emqp://host:port``, ``emqp://user:password@host:port``; see ``EMQPUrl`` for what else it may hold.
+        url: ``emqp://host:port``, ``emqp://user:password@host:port``; see ``EMQPUrl`` for what else it may hold;
+            or what ``Broker.emqp_connector`` returns, for the broker of this process, without sockets.
 
     Raises:
         ConfigError: The URL is wrong, or a file of keys cannot be read.
@@ -32,7 +34,7 @@ async def open_emqp(url: str | EMQPUrl) -> AsyncIterator[EMQPConnection]:
 
 @asynccontextmanager
 async def open_emqp_worker(
-    url: str | EMQPUrl, queues: Sequence[str] | Mapping[str, int], *, slots: int = 1
+    url: str | EMQPConnector, queues: Sequence[str] | Mapping[str, int], *, slots: int = 1
 ) -> AsyncIterator[EMQPWorker]:
     """Open a worker's conversation with a broker that speaks eMQP: ours, or EventMQ's own router.
 
@@ -51,7 +53,7 @@ async def open_emqp_worker(
         yield worker
 
 
-def _parsed(url: str | EMQPUrl) -> EMQPUrl:
+def _parsed(url: str | EMQPConnector) -> EMQPConnector:
     return parse_emqp_url(url) if isinstance(url, str) else url
 
 

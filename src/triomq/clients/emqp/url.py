@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from triomq.clients.emqp.connector import EMQPSocket
 from triomq.clients.url_options import one_of, read_credentials, read_options, read_seconds
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import EXTENSIONS, Dialect, Settings
@@ -58,6 +59,21 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __repr__(self) -> str:
         return f"EMQPUrl({self.user!r} at {self.address})"
+
+    @property
+    def trouble(self) -> str:
+        """What may be wrong if no broker lets us in in time."""
+        takes = "these keys" if self.keys else "this user" if self.user else "peers without a password"
+        return (
+            f"no broker at {self.address} lets us in within {self.timeout:g} s; "
+            f"see that it runs there, and takes {takes}"
+        )
+
+    def connect(self, identity: str) -> EMQPSocket:
+        """Return a socket that has begun to connect; see ``EMQPConnector``."""
+        from triomq.clients.emqp.zmq_socket import ZMQEMQPSocket
+
+        return ZMQEMQPSocket(self, identity)
 
     def settings(self) -> Settings:
         """Return what the engine has to know."""

@@ -18,9 +18,9 @@ from typing import Any, Final, Self
 
 import trio
 
+from triomq.clients.emqp.connector import EMQPConnector
 from triomq.clients.emqp.job import EMQPJob
 from triomq.clients.emqp.link import EMQPLink
-from triomq.clients.emqp.url import EMQPUrl
 from triomq.errors import LocalProtocolError
 from triomq.protocols.emqp import (
     MOST_RUNNING,
@@ -56,14 +56,14 @@ class EMQPWorker:
     it has. A broker that has given one of them to another worker drops our answer.
 
     Args:
-        url: Where to, and as whom.
+        connector: Where to, and as whom.
         queues: From which it takes jobs; with weights, if they differ.
         slots: How many jobs it may have at a time.
     """
 
-    def __init__(self, url: EMQPUrl, queues: Sequence[str] | Mapping[str, int], slots: int = 1) -> None:
+    def __init__(self, connector: EMQPConnector, queues: Sequence[str] | Mapping[str, int], slots: int = 1) -> None:
         weights = queues if isinstance(queues, Mapping) else dict.fromkeys(queues, _WEIGHT)
-        self._name = url.name
+        self._name = connector.name
         self._jobs: dict[bytes, EMQPJob] = {}  # not answered, or not heard to be
         self._inbox: deque[EMQPJob] = deque()
         self._lot = trio.lowlevel.ParkingLot()
@@ -74,7 +74,7 @@ class EMQPWorker:
         self._drains = False
         named = tuple(WeightedQueue(weight, name) for name, weight in weights.items())
         self._link = EMQPLink(
-            url, "worker", self._hear, queues=named, about=self._about, prepare=self._offer
+            connector, "worker", self._hear, queues=named, about=self._about, prepare=self._offer
         )  # fmt: skip
         self.is_leaving = False
         """Whether the broker has said goodbye, and no job will come before it is back."""

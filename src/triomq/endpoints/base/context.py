@@ -8,7 +8,7 @@ import msgspec
 import trio
 
 from triomq.actors import Ref
-from triomq.core import Codecs, Directory, Quotas
+from triomq.core import Codecs, Directory, Quotas, unix_clock
 from triomq.endpoints.base.statistics import ScheduleStatistics
 from triomq.endpoints.base.unfinished import Unfinished
 from triomq.endpoints.direct import DirectProtocol, FeedPace
@@ -70,6 +70,7 @@ class BrokerContext(msgspec.Struct, frozen=True):
         them.
         schedules: What lists the schedules of a domain, by its name; whoever has some puts it here.
         lasting: What an endpoint that is made anew finds of the one before, by names of its own.
+        unix_time: Gives the time that schedules and deadlines go by; in virtual time it goes with Trio's clock.
     """
 
     domains: Mapping[str, DomainAccess]
@@ -86,3 +87,4 @@ class BrokerContext(msgspec.Struct, frozen=True):
     direct_feeds: dict[Ref, FeedPace] = msgspec.field(default_factory=dict)
     schedules: dict[str, Callable[[], Iterable[ScheduleStatistics]]] = msgspec.field(default_factory=dict)
     lasting: dict[str, object] = msgspec.field(default_factory=dict)
+    unix_time: Callable[[], float] = msgspec.field(default_factory=unix_clock)

@@ -1,10 +1,10 @@
 """A client on a ZeroMQ ROUTER: begins with a first message, ends by silence, and has a line and an outbox of its own.
 
-    RouterListener ── messages ──> received ─┬─ handle(frames)
+    PeerListener ──── messages ──> received ─┬─ handle(frames)
                                              ├─ PublishingPaused, Restarting: parked, and tried again later
                                              ├─ too many are parked: refused(frames, error)
                                              └─ Refused: refused(frames, error)
-    send(frames) ──> RouterListener ──> libzmq, or the peer's outbox
+    send(frames) ──> PeerListener ──> libzmq, or the peer's outbox
     delivered ──> outgoing ── encode(batch) ──> send …      only while nothing waits in the outbox
 
 Rules:
@@ -32,14 +32,16 @@ from typing import ClassVar, TypeVarTuple, final
 
 import trio
 
-from triomq.core import Batch, PublishingPaused, Restarting, Subscription, Window
+from triomq.core import Batch, Directory, PublishingPaused, Restarting, Subscription, Window
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.delivery_writer import UNREAD_BYTES, WINDOW_BYTES, WRITE_BYTES
 from triomq.endpoints.base.domain_work import return_unseen
-from triomq.endpoints.base.router_listener import PARKED_BYTES, RouterListener
+from triomq.endpoints.base.peer_listener import PeerListener
+from triomq.endpoints.base.router_listener import PARKED_BYTES
 from triomq.endpoints.base.stream_client import PATIENCE
 from triomq.errors import ActorStopped, HandlerFailed, LimitExceeded, Refused, TriomqError
+from triomq.security import ALL, Access
 from triomq.transports.zmq import Frames
 
 Ts = TypeVarTuple("Ts")
@@ -77,8 +79,8 @@ class RouterClient(Client):
     _lost = False  # whether its peer is known to be gone
     _goes_on = False  # whether ``drained`` will be called in a turn of its own
 
-    def __init__(self, listener: RouterListener, identity: bytes, login: str, context: BrokerContext) -> None:
-        super().__init__(context, identity.hex())
+    def __init__(self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext) -> None:
+        super().__init__(context, _shown(identity))
         self.identity = identity
         self.login = login
         self.window: Window = Window(_WINDOW_MESSAGES, bytes=WINDOW_BYTES)
@@ -91,6 +93,9 @@ class RouterClient(Client):
         self._outgoing: deque[Batch] = deque()
         self._count = 0  # messages that are encoded, and that the window counts
         self._size = 0  # bytes of these
+
+    def _admit(self, user: str, directory: Directory) -> Access:
+        return Access(ALL) if self._listener.is_internal else super()._admit(user, directory)
 
     # Hooks: what a protocol defines, beside those of ``Client``
 
@@ -304,3 +309,9 @@ class RouterClient(Client):
     def released(self) -> None:
         """Drop what waits for the peer."""
         self._listener.forget(self)
+
+
+def _shown(identity: bytes) -> str:
+    """Return an identity as a text: that of a peer which has chosen none is a number that libzmq has made."""
+    text = identity.decode("ascii", "replace")
+    return text if text.isprintable() and text.isascii() else identity.hex()

@@ -32,16 +32,15 @@ import msgspec
 import trio
 
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.listener import Listener
 from triomq.endpoints.base.login import check_password
+from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.errors import ConfigError
 from triomq.transports import Address
 from triomq.transports.zmq import (
     HIGH_WATER,
     Authenticator,
-    Frames,
-    PeerMessage,
     Question,
+    Received,
     Router,
     Sent,
     ZAPMechanism,
@@ -64,9 +63,6 @@ LARGEST_FRAME = 16 * 1024 * 1024
 _LINGER = 0.5
 """Seconds for which libzmq goes on sending when the socket is closed: ten messages for each peer at most, which a peer
 that reads takes at once."""
-
-_TURN_BYTES = 256 * 1024
-"""Bytes of messages that are worked off in one turn: that the store is behind is seen between turns."""
 
 PARKED_BYTES = 64 * 1024 * 1024
 """Bytes that may be parked for all clients of a listener: four messages of the largest size that AMQP clients send."""
@@ -110,7 +106,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
 _BY_PASSWORD = Admission()
 
 
-class RouterListener(Listener):
+class RouterListener(PeerListener):
     """Binds one ROUTER, and makes a client of each peer that is let in and sends something.
 
     Args:
@@ -127,25 +123,20 @@ class RouterListener(Listener):
         context: BrokerContext,
         host: str,
         port: int,
-        make_client: "Callable[[RouterListener, bytes, str], RouterClient]",
+        make_client: "Callable[[PeerListener, bytes, str], RouterClient]",
         admission: Admission = _BY_PASSWORD,
         *,
         high_water: int = HIGH_WATER,
     ) -> None:
+        super().__init__(make_client)
         self._high_water = high_water
         self._admission = admission
         self._context = context
         self._host = host
         self.port = port
         """The one that it is bound to, once it has started."""
-        self._make_client = make_client
         self._addresses: list[Address] = []
-        self._endpoint: Endpoint
-        self._clients: dict[bytes, RouterClient] = {}
-        self._stopping = False
         self._opened = False
-        self.parked = 0
-        """Bytes that clients have parked."""
 
     @property
     def addresses(self) -> list[Address]:
@@ -167,8 +158,8 @@ class RouterListener(Listener):
         self._router = Router(
             self._sockets,
             self._received,
-            drained=self._drained,
-            gone=self._gone,
+            drained=self.tell_drained,
+            gone=self.tell_gone,
             domain=_DOMAIN if asks else "",
             outbox_bytes=sys.maxsize,
             high_water=self._high_water,
@@ -201,45 +192,21 @@ class RouterListener(Listener):
     async def _decide(self, question: Question) -> str | None:
         return None if self._stopping else await self._admission.decide(self._context, question)
 
-    def _received(self, messages: list[PeerMessage]) -> None:
-        """Hand each client what has come from it, in as few turns as may be."""
-        found: dict[tuple[bytes, str], list[Frames]] = {}
-        size = 0
-        for identity, frames, user in messages:
-            found.setdefault((identity, user), []).append(frames)
-            size += sum(map(len, frames))
-            if size > _TURN_BYTES:
-                self._hand_on(found)
-                found, size = {}, 0
-        self._hand_on(found)
-
-    def _hand_on(self, found: dict[tuple[bytes, str], list[Frames]]) -> None:
+    def _received(self, found: Received) -> None:
+        """Hand each client what has come from it, in a turn of its own."""
         for (identity, user), messages in found.items():
             login = user or self._admission.user
-            client = self._clients.get(identity)
-            if client is None:
-                client = self._serve(identity, login)
+            client = self.client_of(identity, login)
             if client is not None and client.login == login:
                 client.ref.run_in_turn(client.received, messages)
             elif client is not None:
                 client.ending = f"a peer of user {user!r} has its identity"
                 client.ref.run_in_turn(client.lost)
 
-    def _serve(self, identity: bytes, login: str) -> "RouterClient | None":
-        if self._stopping:
-            return None
-        client = self._clients[identity] = self._make_client(self, identity, login)
-        self._endpoint.serve(client)
-        return client
-
     # For clients
 
-    def send(self, identity: bytes, frames: Sequence[bytes]) -> bool:
-        """Send a message to a peer, or let it wait for that one; return whether the peer is still there."""
-        return self.send_all(identity, (frames,))
-
     def send_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> bool:
-        """Send messages, as ``send`` does."""
+        """Send messages to a peer, or let them wait for that one; return whether the peer is still there."""
         return not self._router.closed and self._router.send_all(identity, messages) is not Sent.GONE
 
     def unsent(self, identity: bytes) -> int:
@@ -250,27 +217,11 @@ class RouterListener(Listener):
         """Return for how many seconds a peer has taken nothing of what waits for it."""
         return self._router.stuck_for(identity, now)
 
-    def forget(self, client: "RouterClient") -> None:
-        """Drop what waits for a client, which has ended; the next message of its peer begins another one."""
-        if self._clients.get(client.identity) is client:
-            del self._clients[client.identity]
-            self._router.forget(client.identity)
-
-    def _drained(self, identity: bytes) -> None:
-        client = self._clients.get(identity)
-        if client is not None:
-            client.ref.run_in_turn(client.drained)
-
-    def _gone(self, identity: bytes) -> None:
-        client = self._clients.get(identity)
-        if client is not None:
-            client.ref.run_in_turn(client.lost)
+    def drop(self, identity: bytes) -> None:
+        """Drop what waits for a peer."""
+        self._router.forget(identity)
 
     # The end
-
-    def stop_accepting(self) -> None:
-        """Make no client any more, and let no peer in."""
-        self._stopping = True
 
     def close(self) -> None:
         """Close the sockets; libzmq goes on for a moment with what it has taken."""

@@ -74,7 +74,7 @@ class ScheduleStatistics(msgspec.Struct, frozen=True):
         queue: Where they go.
         user: Who has set it.
         timetable: When they are due.
-        due: When the next one is, in Unix time; None when there is none any more.
+        due: Seconds until the next one; less than 0 when it is late, None when there is none any more.
         runs: How many there were.
     """
 

@@ -28,7 +28,8 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
 
     Args:
         host: An address, or ``*`` for all.
-        port: Port for clients, workers and schedulers; 0 takes one that is free.
+        port: Port for clients, workers and schedulers; 0 takes one that is free, none is for code of this program
+            alone, which needs no socket.
         worker_port: Another port for the same, for programs that look for workers there (47290); none is no other.
         publish_port: Another port for the same, for programs that publish there (47298); none is no other.
         admin_port: Another port for the same, on the loopback, where administrators may stop the endpoint by DISCONNECT
@@ -53,7 +54,7 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     codecs: ClassVar[tuple[Codec, ...]] = (Codec(EMQP_CODEC, from_emqp, amend_emqp),)
 
     host: str = "127.0.0.1"
-    port: _Port = 47291
+    port: _Port | None = 47291
     worker_port: _Port | None = None
     publish_port: _Port | None = None
     admin_port: _Port | None = None
@@ -89,17 +90,22 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     @property
     def name(self) -> str:
         """The endpoint's name in the tree of actors."""
-        return f"emqp-{self.host}-{self.port}"
+        return f"emqp-{self.host}-{self.port}" if self.ports else f"emqp-in-memory-{self.domain}"
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports for clients, workers and schedulers."""
+        return tuple(port for port in (self.port, self.worker_port, self.publish_port) if port is not None)
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The host that it listens on."""
-        return (self.host,)
+        """The host that it listens on, if there is one."""
+        return (self.host,) if self.ports else ()
 
     @property
     def place(self) -> str:
         """Where it listens as configured."""
-        return f"{self.host}:{self.port}"
+        return f"{self.host}:{self.port}" if self.ports else "memory"
 
     @property
     def is_encrypted(self) -> bool:

@@ -4,22 +4,26 @@ client ── REQUEST ──> EMQPPeer ── publish ──> queue ── credi
 └─<── REPLY ────── EMQPPeer <── peers[identity] ───────────────────────── EMQPPeer <── REPLY ────┘
 """
 
-import time
 from collections import Counter, defaultdict
 from functools import partial
+from math import inf
 from secrets import token_urlsafe
 from typing import Final
 
+import msgspec
 import trio
 
 from triomq.core import DeclareSink, Directory, SinkKind, SinkOptions
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
+from triomq.endpoints.base.memory_listener import MemoryListener
+from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.endpoints.emqp.config import EMQP
 from triomq.endpoints.emqp.content import TOPICS, Origins
 from triomq.endpoints.emqp.peer import EMQPPeer
 from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
+from triomq.endpoints.emqp.shared import shared_peers
 from triomq.endpoints.emqp.topics import TopicListener
 from triomq.endpoints.emqp.worker import Tally
 from triomq.errors import ConfigError
@@ -56,10 +60,13 @@ class EMQPEndpoint(Endpoint):
             secret_key=config.read_secret_key(),
         )
         make_client = partial(EMQPPeer, context=context, hub=self)
-        ports = [port for port in (config.port, config.worker_port, config.publish_port) if port is not None]
-        listeners = [
-            RouterListener(context, config.host, port, make_client, admission, high_water=_HIGH_WATER) for port in ports
+        self.routers = [
+            RouterListener(context, config.host, port, make_client, admission, high_water=_HIGH_WATER)
+            for port in config.ports
         ]
+        """Where peers come in over ZeroMQ; empty if it is for code of this program alone."""
+        shared = shared_peers(context, config.domain)
+        listeners: list[PeerListener] = [*self.routers, MemoryListener(shared.address, make_client)]
         self.admin: RouterListener | None = None
         """Where administrators come in, if there is such a place."""
         if config.admin_port is not None:
@@ -70,12 +77,11 @@ class EMQPEndpoint(Endpoint):
         if config.topic_port is not None:
             self.topics = TopicListener(context, config.host, config.topic_port, config.domain, admission)
         super().__init__(context, *listeners, *filter(None, (self.topics,)))
-        self.listener = listeners[0]
         self.domain_name = config.domain
         self.answers_strangers = config.security == "null"
         """Whether an answer may go to a peer that is not known any more: nobody else can have its identity's rights."""
         self.new_id = message_ids(token_urlsafe(_PREFIX).encode())
-        self.peers: dict[bytes, EMQPPeer] = {}
+        self.peers = shared.peers
         self.schedulers: dict[EMQPPeer, None] = {}
         self.troubles: Counter[str] = Counter()
         """What went wrong with messages, and how often."""
@@ -87,6 +93,12 @@ class EMQPEndpoint(Endpoint):
         """The schedules, if they are the broker's own."""
         self._owns_schedules = config.schedules == "broker"
         self._settings = config.settings()
+        self._internal_settings = msgspec.structs.replace(self._settings, heartbeat=inf, silence=inf, parting=inf)
+
+    @property
+    def listener(self) -> RouterListener:
+        """Where most peers come in over ZeroMQ."""
+        return self.routers[0]
 
     async def on_start(self) -> None:
         """See that the sink of topics is there, and listen."""
@@ -97,6 +109,7 @@ class EMQPEndpoint(Endpoint):
             await domain.ref.ask(DeclareSink(TOPICS, SinkOptions(kind=SinkKind.TOPIC)))
         if self._owns_schedules:
             self.book = self._find_book(domain.directory)
+            self.context.schedules[self.domain_name] = self.book.statistics
         await super().on_start()
         if self.book is not None:
             self.start_task(self._run_schedules, self.book)
@@ -104,7 +117,7 @@ class EMQPEndpoint(Endpoint):
     def _find_book(self, directory: Directory) -> ScheduleBook:
         """Return the domain's schedules, which are read from the store once."""
         name = f"eMQP schedules of {directory.name}"
-        book = self.context.lasting.get(name) or ScheduleBook(directory)
+        book = self.context.lasting.get(name) or ScheduleBook(directory, self.context.unix_time)
         assert isinstance(book, ScheduleBook)
         self.context.lasting[name] = book
         return book
@@ -118,6 +131,11 @@ class EMQPEndpoint(Endpoint):
                 await scheduler.gone.wait()
             await trio.sleep(_PAUSE)
 
-    def make_engine(self) -> BrokerEngine:
-        """Return the engine of a new peer."""
-        return BrokerEngine(self.new_id, now=trio.current_time(), unix_time=time.time(), settings=self._settings)
+    def make_engine(self, *, internal: bool) -> BrokerEngine:
+        """Return the engine of a new peer.
+
+        Args:
+            internal: Whether that is code of this program, whose end is announced, and whose silence means nothing.
+        """
+        settings = self._internal_settings if internal else self._settings
+        return BrokerEngine(self.new_id, now=trio.current_time(), unix_time=self.context.unix_time(), settings=settings)

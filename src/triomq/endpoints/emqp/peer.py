@@ -20,15 +20,16 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from triomq.core import Batch, PublishingPaused, Subscription
 from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
-from triomq.endpoints.base.router_listener import RouterListener
+from triomq.endpoints.base.statistics import Role
 from triomq.endpoints.emqp.administration import answer_question, stop_endpoint
 from triomq.endpoints.emqp.intake import Intake
+from triomq.endpoints.emqp.relay import cancel_job, hand_on_progress, refuse_states, take_back
 from triomq.endpoints.emqp.scheduling import remove_schedule, set_schedule
 from triomq.endpoints.emqp.subscriber import SubscriberSide
 from triomq.endpoints.emqp.worker import WorkerSide
@@ -45,13 +46,16 @@ from triomq.errors import (
 from triomq.protocols.emqp import (
     AdminAsked,
     BrokerEngine,
+    CancelAsked,
     Code,
     DisconnectAsked,
     Extension,
     Headers,
     Informed,
+    JobsReturned,
     MessageDropped,
     PeerLeaving,
+    Progressed,
     Replied,
     ReplyRun,
     Requested,
@@ -60,6 +64,7 @@ from triomq.protocols.emqp import (
     ScheduleSet,
     Silent,
     SlotsOffered,
+    StatesAsked,
     Subscribed,
     TopicPublished,
     Unsubscribed,
@@ -73,6 +78,9 @@ if TYPE_CHECKING:
 
 _SILENT_GUEST: Final = 60.0
 """Seconds until a peer is forgotten that has never said what it is: nothing of it is here but the way back."""
+
+_LONGEST_NAME: Final = 100
+"""Letters of a peer's name that are shown; an extension frame has room for 64 KiB of them."""
 
 
 class EMQPPeer(RouterClient):
@@ -89,14 +97,15 @@ class EMQPPeer(RouterClient):
     silence = inf  # the engine looks after that, as soon as a peer says what it is
 
     def __init__(
-        self, listener: RouterListener, identity: bytes, login: str, context: BrokerContext, hub: "EMQPEndpoint"
+        self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext, hub: "EMQPEndpoint"
     ) -> None:
         super().__init__(listener, identity, login, context)
         self.hub = hub
         self.new_id = hub.new_id
-        self.engine: BrokerEngine = hub.make_engine()
+        self.engine: BrokerEngine = hub.make_engine(internal=listener.is_internal)
         self.worker: WorkerSide | None = None
         self.troubles: Counter[str] = Counter()
+        self._name = ""  # what it calls itself
         self._intake: Intake
         self._subscriber: SubscriberSide | None = None
         self._frames: Frames = []  # the message that is being handled
@@ -117,6 +126,23 @@ class EMQPPeer(RouterClient):
     def last_message(self) -> float:
         """When something came last, on Trio's clock."""
         return self._last_message
+
+    @property
+    def role(self) -> Role:
+        """What it is, for those who look into the broker."""
+        worker = self.worker
+        kind = "worker" if worker is not None else "scheduler" if self in self.hub.schedulers else "client"
+        return Role(kind, self._last_message, self._name, None if worker is None else worker.work())
+
+    @property
+    def about(self) -> str:
+        """What it is, in a few words."""
+        role = self.role
+        words = f"{role.kind} {role.name or self.peer}"
+        if (work := role.work) is None:
+            return words
+        queues = ", ".join(f"{name}:{weight}" for weight, name in work.queues)
+        return f"{words}, {queues}, {work.free} free, {work.out} out, {work.done} done"
 
     @property
     def is_at_admin_port(self) -> bool:
@@ -159,7 +185,7 @@ class EMQPPeer(RouterClient):
                 self.worker.replied(run.replies)
             if run.slots:
                 self.worker.slots.offer(run.slots)
-            self._end_when_done()
+            self.end_when_done()
 
     def overtakes(self, frames: Frames) -> bool:
         """Return whether a message makes room, or says that the peer is alive."""
@@ -220,6 +246,7 @@ class EMQPPeer(RouterClient):
     def informed(self, event: Informed) -> None:
         """Begin as what the peer says that it is; nothing is left of what it was."""
         self._forget_role()
+        self._name = event.extension.name[:_LONGEST_NAME]
         if event.role == "worker":
             self.worker = WorkerSide(self, event.queues)
             try:
@@ -351,7 +378,7 @@ class EMQPPeer(RouterClient):
             self.leave()
         elif self.engine.state == "left" and self.worker is not None and self.worker.out:
             # Its jobs are waited for, and only a message can show that nobody is there any more.
-            self.send(*command(b"HEARTBEAT", self.new_id(), b"%.6f" % time()))
+            self.send(*command(b"HEARTBEAT", self.new_id(), b"%.6f" % self.context.unix_time()))
         self._flush()
 
     # The end
@@ -363,7 +390,7 @@ class EMQPPeer(RouterClient):
         self.ending = "the peer has said goodbye"
         self._closing = True
         self.reschedule()
-        self._end_when_done()
+        self.end_when_done()
 
     def silent(self, event: Silent) -> None:
         """End."""
@@ -379,11 +406,12 @@ class EMQPPeer(RouterClient):
             self.worker.stop()
         if self.hub.is_stopping:
             self.ref.touch()
-            self._end_when_done()
+            self.end_when_done()
         else:
             self.leave()
 
-    def _end_when_done(self) -> None:
+    def end_when_done(self) -> None:
+        """Leave, if that was said and nothing is out any more."""
         if self._closing and (self.worker is None or not self.worker.out):
             self.leave()
 
@@ -408,7 +436,8 @@ class EMQPPeer(RouterClient):
 
 
 _OVERTAKING: Final = frozenset(
-    b"READY REPLY HEARTBEAT INFORM KBAI KBYE STATUS ROUTER_SHOW_WORKERS ROUTER_SHOW_SCHEDULERS HELLO".split()
+    b"READY REPLY PROGRESS RETURN HEARTBEAT INFORM KBAI KBYE STATUS ROUTER_SHOW_WORKERS ROUTER_SHOW_SCHEDULERS "
+    b"HELLO".split()
 )
 
 _CODES: Final[Mapping[type[TriomqError], Code]] = {
@@ -434,5 +463,9 @@ HANDLERS: Final[Mapping[type, Callable[[EMQPPeer, Any], None]]] = {
     ScheduleSet: set_schedule,
     ScheduleRemoved: remove_schedule,
     AdminAsked: answer_question,
+    Progressed: hand_on_progress,
+    CancelAsked: cancel_job,
+    JobsReturned: take_back,
+    StatesAsked: refuse_states,
 }
 """What each event does."""

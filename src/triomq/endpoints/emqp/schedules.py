@@ -19,7 +19,7 @@ Rules:
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import Final
 
@@ -42,10 +42,12 @@ from triomq.core import (
 )
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.memory_listener import NOBODY
+from triomq.endpoints.base.statistics import ScheduleStatistics
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request
 from triomq.endpoints.emqp.queues import queue_for
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt
-from triomq.protocols.emqp import Headers, make_headers, parse_headers
+from triomq.protocols.emqp import Headers, call_name, make_headers, parse_headers
 from triomq.timetable import Progress, Timetable, advance, begin, resume
 
 MOST: Final = 10_000
@@ -140,6 +142,20 @@ class ScheduleBook:
         """Have a tick that was taken from the clock due again."""
         self._enter(key, self.schedules[key])
 
+    def statistics(self) -> Iterator[ScheduleStatistics]:
+        """List the schedules."""
+        for key, schedule in self.schedules.items():
+            due = schedule.progress.due
+            yield ScheduleStatistics(
+                key=key,
+                call=call_name(schedule.message),
+                queue=schedule.queue,
+                user=schedule.user,
+                timetable=schedule.timetable,
+                due=None if due is None else due - self.now(),
+                runs=schedule.progress.runs,
+            )
+
     def _put(self, key: str, schedule: Schedule) -> None:
         self._enter(key, schedule)
         self._records.put((key,), _encode(schedule))
@@ -175,6 +191,12 @@ class Scheduler(Client):
         self.gone = trio.Event()
         """Set when it has ended, in order or not."""
 
+    @property
+    def about(self) -> str:
+        """How many schedules there are, for the tree of actors."""
+        count = len(self._book.schedules)
+        return f"{count} schedule{'s' * (count != 1)}"
+
     def started(self) -> None:
         """Look at the clock as soon as something is due earlier than what it waits for."""
         self._book.is_served = True
@@ -186,7 +208,8 @@ class Scheduler(Client):
         """Return when the next tick is due, on Trio's clock."""
         if self._waits:
             return inf
-        return trio.current_time() + min(_LOOK, self._book.clock.next_deadline - self._book.now())
+        due = self._book.clock.next_deadline
+        return inf if due == inf else trio.current_time() + min(_LOOK, due - self._book.now())
 
     def due(self, now: float) -> None:
         """Send what is due, as much as fits into a turn."""
@@ -225,7 +248,9 @@ class Scheduler(Client):
         encoded = encode_request(RequestProperties(tick, headers.frame, user=schedule.user))
         traits = traits_of(codec=EMQP_CODEC, publisher=0, persistent=headers.guarantee)
         head = Head("", schedule.queue, 0, len(encoded), len(encoded), traits=traits)
-        publisher = self._publisher(self.context.users.access(schedule.user, self._domain))
+        users = self.context.users
+        access = users.access(schedule.user, self._domain) if schedule.user != NOBODY else EVERYTHING
+        publisher = self._publisher(access)
         content = encoded + schedule.message
         publisher.publish(CachedRoute("", queue), head, [content], len(content))
 

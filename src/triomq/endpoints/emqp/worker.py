@@ -40,6 +40,7 @@ from triomq.core import (
     body_of,
     settle,
 )
+from triomq.endpoints.base.statistics import Work
 from triomq.endpoints.emqp.answers import answer, answer_all
 from triomq.endpoints.emqp.content import EMQP_CODEC, Origin, RequestProperties, as_request, split_request
 from triomq.protocols.emqp import (
@@ -160,6 +161,10 @@ class WorkerSide:
         peer = self._peer
         if name not in peer.directory.queues:
             peer.ask(peer.domain, DeclareQueue(name, QueueOptions(), peer.session))
+
+    def work(self) -> Work:
+        """Return what it has asked for and got."""
+        return Work(self.queues, self.slots.free, len(self.out), self.done)
 
     def stop(self) -> None:
         """Take no more jobs; those that are out stay so."""

@@ -40,6 +40,7 @@ import msgspec
 
 from triomq.core import Batch, Outcome, settle
 from triomq.endpoints.jobs.ended import EndedJobs
+from triomq.endpoints.jobs.hold import Held, Hold
 from triomq.endpoints.jobs.job import End, Job, Runner
 from triomq.endpoints.jobs.parking import Parking
 from triomq.endpoints.jobs.records import JobRecord, NoRecords, Records, decode_record, encode_record, id_of, names_of
@@ -92,6 +93,7 @@ class JobBook:
         self.on_end: Ending | None = None
         """Called when a job has ended without a word from a worker: it is to be answered."""
         self.parking = Parking(now)
+        self.hold = Hold(now, occupy=self.parking.occupy, leave=self.parking.leave)
         self._now = now
         self._chance = chance
         self._is_empty = is_empty
@@ -255,6 +257,15 @@ class JobBook:
                 return True
         settle(batch, Outcome.ACCEPT, (position,))
         return False
+
+    def claim(self, job: bytes, attempt: int, runner: Runner) -> Held | None:
+        """Have a job go on with a worker that says it has it; see ``Hold.claim``."""
+        found = self.jobs.get(job)
+        if found is None:
+            if self.ended.get(job) is not None or not self.hold.is_open:
+                return None
+            found = Job(job, "", "")  # its message has not come out yet, and may be none
+        return self.hold.claim(found, attempt, runner)
 
     # What becomes of an attempt
 

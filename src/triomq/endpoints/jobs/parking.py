@@ -188,6 +188,13 @@ class Parking:
         self.clock.set(key, now + bucket.until(max(1.0, rate), rate))
         return bucket
 
+    def occupy(self, job: Job) -> None:
+        """Give a job a place of its key, be there one or not: it runs already. It must ``leave``."""
+        line = self._lines.get(job.terms.key)
+        if line is None:
+            line = self._lines[job.terms.key] = _Line()
+        line.running += 1
+
     def leave(self, job: Job) -> None:
         """Take the place of a job back, and call the next one."""
         key = job.terms.key

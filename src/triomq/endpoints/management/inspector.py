@@ -11,7 +11,6 @@ from importlib.metadata import version
 from itertools import islice
 from math import inf
 from operator import itemgetter
-from time import time
 from typing import TypeVar
 
 import msgspec
@@ -197,7 +196,7 @@ class DomainInspector:
             interval=timetable.interval,
             cron=timetable.cron,
             timezone=timetable.timezone,
-            due=None if schedule.due is None else schedule.due - time(),
+            due=schedule.due,
             runs=schedule.runs,
             run_count=timetable.run_count,
         )

@@ -168,7 +168,7 @@ class ServedQueue(msgspec.Struct, frozen=True, gc=False):
 
     Args:
         name: Its name.
-        weight: Of several queues, that with the higher weight comes first.
+        weight: Of several workers that have room, those with the highest weight get its jobs.
     """
 
     name: str

@@ -1,5 +1,6 @@
 """The limits and times of one conversation."""
 
+from math import inf
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -27,7 +28,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         dialect: what is written to a peer that has not announced our extensions.
         capabilities: what this side announces; without any it is a peer like the released ones.
         heartbeat: seconds of own silence after which a HEARTBEAT is due; it comes half of that late at most.
-        silence: seconds of the peer's silence after which it counts as gone.
+        silence: seconds of the peer's silence after which it counts as gone; both are infinite where what carries the
+            messages tells of the peer's end itself.
         parting: the same once one side has said KBAI: what is left are replies to jobs that are under way.
         inform: seconds between INFORMs until one is acknowledged; a client goes on without after one of them.
         max_message_size: bytes of the message of a REQUEST, a REPLY, a PUBLISH or a SCHEDULE.
@@ -47,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse times and limits that cannot be held."""
-        if not 0 < self.heartbeat < self.silence:
+        if not 0 < self.heartbeat < self.silence and not self.heartbeat == self.silence == inf:
             raise LocalProtocolError(
                 f"heartbeat is {self.heartbeat} and silence {self.silence}; both take seconds, and silence is longer"
             )

@@ -10,7 +10,7 @@ from triomq.transports.zmq.curve import (
     write_curve_keys,
 )
 from triomq.transports.zmq.dealer import Dealer
-from triomq.transports.zmq.router import HIGH_WATER, PeerMessage, Router, Sent
+from triomq.transports.zmq.router import HIGH_WATER, Received, Router, Sent
 from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket, close_context, make_context
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "CurveKeys",
     "Dealer",
     "Frames",
-    "PeerMessage",
     "Question",
+    "Received",
     "Router",
     "Sent",
     "ZAPMechanism",

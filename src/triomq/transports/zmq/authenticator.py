@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from functools import partial
 from typing import Final
 
 import msgspec
 import trio
 import zmq
 
-from triomq.transports.zmq.router import PeerMessage, Router
+from triomq.transports.zmq.router import Received, Router
+from triomq.transports.zmq.socket import Frames
 
 ADDRESS: Final = "inproc://zeromq.zap.01"
 """Where libzmq asks (RFC 27)."""
@@ -87,18 +87,19 @@ class Authenticator:
         """Answer nothing more."""
         self._router.close()
 
-    def _received(self, messages: list[PeerMessage]) -> None:
+    def _received(self, found: Received) -> None:
         assert self._nursery is not None
-        for message in messages:
-            self._nursery.start_soon(partial(self._answer, message))
+        for (identity, _), messages in found.items():
+            for frames in messages:
+                self._nursery.start_soon(self._answer, identity, frames)
 
-    async def _answer(self, message: PeerMessage) -> None:
-        request, question = read_question(message.frames)
+    async def _answer(self, identity: bytes, frames: Frames) -> None:
+        request, question = read_question(frames)
         user = None if question is None else await self._decide(question)
         if self._router.closed:
             return
         answer = (b"400", b"refused", b"") if user is None else (b"200", b"", user.encode())
-        self._router.send_to(message.identity, (b"", _VERSION, request, *answer, b""))
+        self._router.send_to(identity, (b"", _VERSION, request, *answer, b""))
 
 
 def read_question(frames: list[bytes]) -> tuple[bytes, Question | None]:

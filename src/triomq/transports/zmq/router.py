@@ -13,23 +13,23 @@ that tells of one peer's room may be eaten by a send to another. So while there 
 each wake-up and every ``_RETRY`` seconds.
 
 The end of a peer is not announced: silence is the only sign, and EHOSTUNREACH when something is sent to it. A peer that
-reconnects has another identity, unless it chose one itself; then compare ``PeerMessage.user``, since any peer may
-choose any identity.
+reconnects has another identity, unless it chose one itself; then compare the user, since any peer may choose any
+identity.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 import trio
 import zmq
 from zmq.backend import Socket as _Backend
 
-from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket, put_message
+from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket
 
 HIGH_WATER: Final = 10
 """Messages that libzmq holds for a peer: those cannot be counted, put back or dropped. But each time that it is full
@@ -42,12 +42,14 @@ OUTBOX_BYTES: Final = 1024 * 1024
 _FRAME: Final = 64
 """Bytes that a frame in an outbox counts beside its content: the object and its place."""
 
-_BATCH_BYTES: Final = 1024 * 1024
-"""Bytes from which a wake-up brings no further message: what comes is in memory before anything can refuse it."""
+_BATCH_BYTES: Final = 256 * 1024
+"""Bytes from which a series brings no further message: what comes is in memory before anything can refuse it, and that
+the store is behind is seen between series."""
 
 _RETRY: Final = 0.02
 """Seconds until outboxes are tried again, should no wake-up tell that there is room."""
 
+_IN: Final = int(zmq.POLLIN)
 _NOW: Final = int(zmq.DONTWAIT)
 _MORE_NOW: Final = int(zmq.DONTWAIT | zmq.SNDMORE)
 
@@ -63,29 +65,38 @@ class Sent(Enum):
     """It was not taken: there is no such peer, any more."""
 
 
-class PeerMessage(NamedTuple):
-    """A message from a peer, and the identity to answer to.
-
-    Args:
-        identity: The peer's.
-        frames: Without the identity.
-        user: As whom an ``Authenticator`` has let the peer in; empty if none was asked.
-    """
-
-    identity: bytes
-    frames: Frames
-    user: str
+Received: TypeAlias = dict[tuple[bytes, str], list[Frames]]
+"""Messages, without the identity, by the identity of their peer and by the user as whom an ``Authenticator`` has let it
+in; that is empty if none was asked."""
 
 
 class _Outbox:
     """What waits for one peer."""
 
-    __slots__ = ("bytes", "frames", "since")
+    __slots__ = ("bytes", "frames", "since", "sizes")
 
     def __init__(self, now: float) -> None:
         self.frames: deque[Sequence[bytes]] = deque()
+        self.sizes: deque[int] = deque()
         self.bytes = 0
         self.since = now  # when libzmq last took something
+
+    def add(self, frames: Sequence[bytes], most: int) -> bool:
+        """Add a message, and return whether there was room for it; when nothing else waits there is."""
+        size = sum(map(len, frames)) + _FRAME * len(frames)
+        if self.bytes and self.bytes + size > most:
+            return False
+        self.frames.append(frames)
+        self.sizes.append(size)
+        self.bytes += size
+        return True
+
+    def remove(self, count: int, now: float) -> None:
+        """Remove the first messages, which libzmq has taken."""
+        for _ in range(count):
+            self.frames.popleft()
+            self.bytes -= self.sizes.popleft()
+        self.since = now
 
 
 class Router(ZMQSocket):
@@ -104,7 +115,7 @@ class Router(ZMQSocket):
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
-        received: Callable[[list[PeerMessage]], None],
+        received: Callable[[Received], None],
         *,
         drained: Callable[[bytes], None] = lambda identity: None,
         gone: Callable[[bytes], None] = lambda identity: None,
@@ -121,7 +132,6 @@ class Router(ZMQSocket):
         self._users = bool(domain)
         self._outbox_bytes = outbox_bytes
         self._outboxes: dict[bytes, _Outbox] = {}
-        self._pause = trio.CancelScope()  # of ``run``, while it waits
 
     def send_to(self, identity: bytes, frames: Sequence[bytes]) -> Sent:
         """Send a message to a peer, or let it wait in its outbox; never blocks, and never waits.
@@ -129,20 +139,7 @@ class Router(ZMQSocket):
         Raises:
             trio.ClosedResourceError: The socket is closed.
         """
-        outbox = self._outboxes.get(identity)
-        if outbox is None:
-            sent = self._put(identity, frames)
-            self._called()
-            if sent is not Sent.FULL:
-                return sent
-            outbox = self._outboxes[identity] = _Outbox(trio.current_time())
-            self._waking()
-        size = sum(map(len, frames)) + _FRAME * len(frames)
-        if outbox.bytes and outbox.bytes + size > self._outbox_bytes:
-            return Sent.FULL
-        outbox.frames.append(frames)
-        outbox.bytes += size
-        return Sent.TAKEN
+        return self.send_all(identity, (frames,))
 
     def send_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> Sent:
         """Send messages to a peer, as ``send_to`` does each, with fewer calls; return what became of the last one.
@@ -150,16 +147,18 @@ class Router(ZMQSocket):
         Raises:
             trio.ClosedResourceError: The socket is closed.
         """
-        sent = Sent.TAKEN
-        count = 0
-        if identity not in self._outboxes:
+        outbox, count = self._outboxes.get(identity), 0
+        if outbox is None:
             count, sent = self._put_all(identity, messages)
             self._called()
-            if sent is Sent.GONE:
+            if sent is not Sent.FULL:
                 return sent
+            outbox = self._outboxes[identity] = _Outbox(trio.current_time())
+            self._waking()
+        is_taken = True
         for frames in messages[count:]:
-            sent = self.send_to(identity, frames)
-        return sent
+            is_taken = outbox.add(frames, self._outbox_bytes)
+        return Sent.TAKEN if is_taken else Sent.FULL
 
     def unsent(self, identity: bytes) -> int:
         """Return how many bytes wait for a peer, beside the few messages that libzmq has."""
@@ -176,57 +175,57 @@ class Router(ZMQSocket):
         self._outboxes.pop(identity, None)
 
     async def run(self) -> None:
-        """Receive, and send what waits, until the socket is closed."""
+        """Receive, and send what waits, until the socket is closed; no other task waits for it."""
+        self._wanted.append(_IN)
         try:
             while True:
-                if messages := self._receive_all():
-                    self._received(messages)
-                    await trio.lowlevel.checkpoint()
+                if found := self._receive_all():
+                    self._received(found)
                 if self._outboxes:
                     self._send_waiting()
-                if not messages:
-                    with trio.CancelScope(
-                        deadline=trio.current_time() + _RETRY if self._outboxes else inf
-                    ) as self._pause:
-                        await self._wait(zmq.POLLIN)
+                if self.events() & _IN:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await self._wait_first(trio.current_time() + _RETRY if self._outboxes else inf)
         except trio.ClosedResourceError:
             return
+        finally:
+            self._wanted.remove(_IN)
 
     def _waking(self) -> None:
-        """Let ``run`` begin its next wait anew: there is something now that has a time."""
-        self._pause.deadline = min(self._pause.deadline, trio.current_time() + _RETRY)
+        """Let ``run`` end its wait soon: there is something now that has a time."""
+        if self._waiting is not None:
+            self._waiting.deadline = min(self._waiting.deadline, trio.current_time() + _RETRY)
 
-    def _receive_all(self) -> list[PeerMessage]:
-        messages: list[PeerMessage] = []
-        socket, receive, users, room = self.socket, _Backend.recv, self._users, _BATCH_BYTES
+    def _receive_all(self) -> Received:
+        found: Received = {}
+        socket, receive, users = self.socket, _Backend.recv, self._users
+        room, count, user = _BATCH_BYTES, 0, ""
         try:
-            while room > 0 and len(messages) < BATCH:
+            while room > 0 and count < BATCH:
+                identity = receive(socket, _NOW)  # which something follows always
                 frame = receive(socket, _NOW, False)
-                identity, frames = frame.bytes, []
+                frames = [frame.bytes]
                 while frame.more:
                     frame = receive(socket, _NOW, False)
                     frames.append(frame.bytes)
-                    room -= len(frame)
-                messages.append(PeerMessage(identity, frames, user_of(frame) if users else ""))
+                room -= sum(map(len, frames))
+                count += 1
+                if users:
+                    user = user_of(frame)
+                messages = found.get((identity, user))
+                if messages is None:
+                    found[identity, user] = [frames]
+                else:
+                    messages.append(frames)
         except zmq.Again:
             pass
         except zmq.ZMQError as error:
-            if not messages:
+            if not found:
                 raise self._closed_or(error) from None
-        return messages
+        return found
 
-    def _put(self, identity: bytes, frames: Sequence[bytes]) -> Sent:
-        try:
-            put_message(self.socket, (identity, *frames))
-        except zmq.Again:
-            return Sent.FULL
-        except zmq.ZMQError as error:
-            if error.errno == zmq.EHOSTUNREACH:
-                return Sent.GONE
-            raise self._closed_or(error) from None
-        return Sent.TAKEN
-
-    def _put_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> tuple[int, Sent]:
+    def _put_all(self, identity: bytes, messages: Iterable[Sequence[bytes]]) -> tuple[int, Sent]:
         """Hand messages to libzmq while there is room; return how many it has, and what became of the next."""
         send: Callable[..., object] = _Backend.send
         socket, count = self.socket, 0
@@ -249,11 +248,9 @@ class Router(ZMQSocket):
         """Try each outbox again, as far as libzmq has room for its peer."""
         now = trio.current_time()
         for identity, outbox in list(self._outboxes.items()):
-            sent = Sent.TAKEN
-            while outbox.frames and (sent := self._put(identity, outbox.frames[0])) is Sent.TAKEN:
-                frames = outbox.frames.popleft()
-                outbox.bytes -= sum(map(len, frames)) + _FRAME * len(frames)
-                outbox.since = now
+            count, sent = self._put_all(identity, outbox.frames)
+            if count:
+                outbox.remove(count, now)
             if sent is not Sent.FULL and self._outboxes.pop(identity, None) is not None:
                 (self._drained if sent is Sent.TAKEN else self._gone)(identity)
 

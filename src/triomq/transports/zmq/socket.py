@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
@@ -204,9 +205,9 @@ class ZMQSocket:
         finally:
             self._wanted.remove(event)
 
-    async def _wait_first(self) -> None:
-        """Wait for the descriptor, for all."""
-        with trio.CancelScope() as self._waiting:
+    async def _wait_first(self, deadline: float = inf) -> None:
+        """Wait for the descriptor, for all, or until a time has come."""
+        with trio.CancelScope(deadline=deadline) as self._waiting:
             try:
                 await trio.lowlevel.wait_readable(self._descriptor)
             finally:

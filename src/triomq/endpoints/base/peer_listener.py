@@ -1,0 +1,91 @@
+"""Clients that come with whole messages, each found by its identity; whatever carries them.
+
+    PeerListener ─┬─ RouterListener: a ROUTER of ZeroMQ, and users who have to say who they are
+                  └─ MemoryListener: this process, whose code may do everything
+
+A client begins with the first message of its peer, and is a ``RouterClient``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from triomq.endpoints.base.listener import Listener
+
+if TYPE_CHECKING:
+    from triomq.endpoints.base.endpoint import Endpoint
+    from triomq.endpoints.base.router_client import RouterClient
+
+
+class PeerListener(Listener):
+    """Base of listeners whose clients are found by identities; made with its endpoint.
+
+    Args:
+        make_client: Makes a client, from this listener, the peer's identity, and the user that it was let in as.
+    """
+
+    is_internal: ClassVar[bool] = False
+    """Whether its peers are code of this program, which may do everything, and whose end is announced."""
+
+    def __init__(self, make_client: "Callable[[PeerListener, bytes, str], RouterClient]") -> None:
+        self._make_client = make_client
+        self._endpoint: Endpoint
+        self._clients: dict[bytes, RouterClient] = {}
+        self._stopping = False
+        self.parked = 0
+        """Bytes that clients have parked."""
+
+    # What carries the messages
+
+    def send_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> bool:
+        """Send messages to a peer, or let them wait for that one; return whether the peer is still there."""
+        raise NotImplementedError
+
+    def send(self, identity: bytes, frames: Sequence[bytes]) -> bool:
+        """Send a message, as ``send_all`` does."""
+        return self.send_all(identity, (frames,))
+
+    def unsent(self, identity: bytes) -> int:
+        """Return how many bytes wait for a peer, beside the few messages that count as sent."""
+        raise NotImplementedError
+
+    def stuck_for(self, identity: bytes, now: float) -> float:
+        """Return for how many seconds a peer has taken nothing of what waits for it."""
+        raise NotImplementedError
+
+    def drop(self, identity: bytes) -> None:
+        """Drop what waits for a peer, which is no client any more."""
+        raise NotImplementedError
+
+    # Clients
+
+    def client_of(self, identity: bytes, login: str) -> "RouterClient | None":
+        """Return the client of a peer that has sent something, a new one if need be; None while it stops."""
+        client = self._clients.get(identity)
+        if client is None and not self._stopping:
+            client = self._clients[identity] = self._make_client(self, identity, login)
+            self._endpoint.serve(client)
+        return client
+
+    def forget(self, client: "RouterClient") -> None:
+        """Drop what waits for a client, which has ended; the next message of its peer begins another one."""
+        if self._clients.get(client.identity) is client:
+            del self._clients[client.identity]
+            self.drop(client.identity)
+
+    def tell_drained(self, identity: bytes) -> None:
+        """Tell a client that its peer has taken everything."""
+        client = self._clients.get(identity)
+        if client is not None:
+            client.ref.run_in_turn(client.drained)
+
+    def tell_gone(self, identity: bytes) -> None:
+        """Tell a client that its peer has gone."""
+        client = self._clients.get(identity)
+        if client is not None:
+            client.ref.run_in_turn(client.lost)
+
+    # The end
+
+    def stop_accepting(self) -> None:
+        """Make no client any more, and let no peer in."""
+        self._stopping = True

@@ -1,0 +1,218 @@
+"""Jobs that are held: their workers may still have them."""
+
+from collections.abc import Sequence
+from math import inf
+
+import pytest
+
+from triomq.core import Batch
+from triomq.endpoints.jobs import Job, Terms
+from triomq.endpoints.jobs.hold import ANSWER_SECONDS, HOLD_SECONDS, Held
+
+from .workshop import Out, Worker, Workshop
+
+ONE = Terms(key="k", limit=1)
+
+
+class Returning(Worker):
+    """A worker of a broker that holds jobs."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        super().__init__(workshop)
+        self.answers: list[Held] = []
+
+    def _give(self, batch: Batch, position: int) -> None:
+        name, _, _ = batch.message(position).body.split()
+        book = self._workshop.book
+        queue = batch.head_at(position).routing_key
+        job = book.recall(Job(name, queue, "user", b"requester", self._workshop.terms[name], durable=True))
+        held = None if job is None else book.hold.arrive(job, batch, position)
+        if held is None:
+            super()._give(batch, position)
+            return
+        if held.runner is not None:
+            held.runner.adopt(held)  # type: ignore[attr-defined]
+        self.slots.offer(1)
+
+    def adopt(self, held: Held) -> None:
+        assert held.batch is not None
+        self.out[held.job.id] = Out(held.job, held.attempt, held.batch, held.position)
+        if held.answer is not None:
+            self.answers.append(held)
+
+
+class Restarted:
+    """A workshop whose broker was killed while jobs were out; all of them are held."""
+
+    def __init__(self, workshop: Workshop, jobs: dict[bytes, Terms]) -> None:
+        self.workshop = workshop
+        before = workshop.worker(len(jobs))
+        for job, terms in jobs.items():
+            workshop.send(job, terms)
+        assert set(before.out) <= set(jobs)
+        self.out = list(before.out)
+        workshop.crash("q")
+        workshop.open_book()
+        self.book = workshop.book
+        workshop.stepped.turn(self._begin)
+
+    def _begin(self) -> None:
+        for name in self.out:
+            job = self.book.recall(Job(name, "q", "user", b"requester", self.workshop.terms[name], durable=True))
+            assert job is not None
+            self.book.hold.begin(job, 1)
+
+    def worker(self, credit: int = 1, running: Sequence[bytes] = (), attempt: int = 1) -> Returning:
+        made = Returning(self.workshop)
+        self.workshop.harness.start(made)
+        made.subscribe(self.workshop.queues["q"])
+        self.claimed = [self.claim(job, attempt, made) for job in running]
+        self.workshop.stepped.turn(lambda: made.slots.offer(credit))
+        return made
+
+    def claim(self, job: bytes, attempt: int, worker: Returning) -> bool:
+        def claim() -> bool:
+            held = self.book.claim(job, attempt, worker)
+            if held is not None and held.batch is not None:
+                worker.adopt(held)
+            return held is not None
+
+        return self.workshop.stepped.turn(claim)
+
+    def wait(self, seconds: float) -> int:
+        self.workshop.pass_time(seconds)
+        return self.workshop.stepped.turn(self.book.hold.release)
+
+
+@pytest.fixture
+def restarted(workshop: Workshop) -> Restarted:
+    return Restarted(workshop, {b"a": Terms(), b"b": ONE})
+
+
+def test_job_that_was_out_waits_for_its_worker_and_then_goes_out_again(restarted: Restarted) -> None:
+    worker = restarted.worker(credit=2)
+    assert worker.out == {}
+    restarted.workshop.send(b"c", Terms())
+    assert list(worker.out) == [b"c"], "credit for jobs that are held comes back"
+    worker.reply(b"c")
+    assert restarted.wait(HOLD_SECONDS - 1) == 0
+    assert restarted.book.hold.until == restarted.workshop.now() + 1
+    assert restarted.wait(1) == 2
+    assert {job: out.attempt for job, out in worker.out.items()} == {b"a": 2, b"b": 2}
+    assert restarted.book.hold.until == inf
+    assert not restarted.book.hold
+
+
+def test_worker_that_comes_back_goes_on_with_its_jobs(restarted: Restarted) -> None:
+    worker = restarted.worker(running=[b"a", b"b"])
+    assert restarted.claimed == [True, True]
+    assert restarted.workshop.state(b"a") == "running"
+    assert {job: out.attempt for job, out in worker.out.items()} == {b"a": 1, b"b": 1}
+    assert not restarted.book.hold
+    assert worker.reply(b"a").end == "ok"
+    assert worker.reply(b"b").end == "ok"
+    restarted.wait(60)
+    assert worker.out == {}
+
+
+def test_message_that_came_out_before_its_worker_came_back_is_adopted_then(restarted: Restarted) -> None:
+    other = restarted.worker(credit=5)
+    assert other.out == {}
+    worker = restarted.worker(credit=0, running=[b"a"])
+    assert list(worker.out) == [b"a"]
+    restarted.wait(HOLD_SECONDS)
+    assert list(other.out) == [b"b"]
+
+
+def test_limit_counts_jobs_that_are_held(restarted: Restarted) -> None:
+    workshop = restarted.workshop
+    workshop.send(b"c", ONE)
+    worker = restarted.worker(credit=3, running=[b"a"])
+    assert list(worker.out) == [b"a"], "the place of b is b's own"
+    other = restarted.worker(credit=0, running=[b"b"])
+    assert list(other.out) == [b"b"]
+    restarted.wait(HOLD_SECONDS)
+    assert workshop.state(b"c") == "parked"
+    other.reply(b"b")
+    assert sorted(worker.out) == [b"a", b"c"]
+
+
+def test_claim_does_not_count_once_the_job_has_begun_elsewhere(restarted: Restarted) -> None:
+    worker = restarted.worker(credit=2)
+    restarted.wait(HOLD_SECONDS)
+    late = restarted.worker(credit=0, running=[b"a", b"b"])
+    assert restarted.claimed == [False, False]
+    assert sorted(worker.out) == [b"a", b"b"]
+    assert late.out == {}
+
+
+def test_second_claim_of_a_job_does_not_count(restarted: Restarted) -> None:
+    restarted.worker(credit=0, running=[b"a"])
+    restarted.worker(credit=0, running=[b"a"])
+    assert restarted.claimed == [False]
+
+
+def test_answer_that_comes_before_the_message_waits_for_it(restarted: Restarted) -> None:
+    worker = restarted.worker(credit=0, running=[b"a"])
+    hold = restarted.book.hold
+    assert hold.answered(b"a", 1, worker, "answer")
+    assert not hold.answered(b"a", 1, worker, "again")
+    assert not hold.answered(b"b", 1, worker, "never claimed")
+    restarted.workshop.stepped.turn(lambda: hold.gone(worker))
+    restarted.worker()
+    (held,) = worker.answers
+    assert (held.answer, held.job.id) == ("answer", b"a")
+
+
+def test_answer_whose_message_never_comes_is_dropped(restarted: Restarted) -> None:
+    worker = restarted.worker(credit=0, running=[b"x"])
+    assert restarted.claimed == [True], "the job may be one whose mark was not on disk yet"
+    assert restarted.book.hold.answered(b"x", 1, worker, "answer")
+    restarted.wait(HOLD_SECONDS)
+    assert len(restarted.book.hold) == 1
+    assert restarted.wait(ANSWER_SECONDS) == 1
+
+
+def test_claims_end_with_their_worker(restarted: Restarted) -> None:
+    worker = restarted.worker(credit=0, running=[b"a"])
+    restarted.workshop.stepped.turn(lambda: restarted.book.hold.gone(worker))
+    assert restarted.workshop.state(b"a") == "queued"
+    other = restarted.worker(credit=1)
+    assert other.out == {}, "it may come back until the time is over"
+    restarted.wait(HOLD_SECONDS)
+    assert {job: out.attempt for job, out in other.out.items()} == {b"a": 2}
+
+
+def test_job_that_is_cancelled_while_it_is_held_does_not_go_out_again(restarted: Restarted) -> None:
+    worker = restarted.worker(credit=2)
+    restarted.workshop.cancel(b"a")
+    assert not restarted.claim(b"a", 1, worker)
+    restarted.wait(HOLD_SECONDS)
+    assert list(worker.out) == [b"b"]
+
+
+def test_worker_that_was_silent_for_long_goes_on_if_its_job_has_not_begun_elsewhere(workshop: Workshop) -> None:
+    before = workshop.worker(1)
+    workshop.send(b"a", ONE)
+    workshop.send(b"c", ONE)
+    before.die()
+    restarted = Restarted.__new__(Restarted)
+    restarted.workshop, restarted.book = workshop, workshop.book
+    workshop.pass_time(60)
+    worker = restarted.worker(credit=2, running=[b"a"])
+    assert restarted.claimed == [True]
+    assert {job: out.attempt for job, out in worker.out.items()} == {b"a": 1}
+    worker.reply(b"a")
+    assert list(worker.out) == [b"c"]
+
+
+def test_job_whose_mark_was_not_on_disk_is_adopted_as_well(workshop: Workshop) -> None:
+    restarted = Restarted(workshop, {b"a": ONE})
+    restarted.book.hold._held.clear()
+    workshop.open_book()
+    restarted.book = workshop.book
+    worker = restarted.worker(credit=1, running=[b"a"])
+    assert restarted.claimed == [True]
+    assert {job: out.attempt for job, out in worker.out.items()} == {b"a": 1}
+    assert worker.reply(b"a").end == "ok"
+    assert not restarted.book.parking._lines
