@@ -16,8 +16,8 @@ async def shop() -> AsyncIterator[Shop]:
     shop = Shop()
     with trio.fail_after(20):
         async with open_broker(EMQP(port=0), drain=0.2) as broker, trio.open_nursery() as nursery:
-            shop.url = f"emqp://127.0.0.1:{broker.listening[0].port}"
+            shop.where = f"emqp://127.0.0.1:{broker.listening[0].port}"
             await nursery.start(shop.work)
-            async with shop.jobs.connect(shop.url):
+            async with shop.jobs.connect(shop.where):
                 yield shop
             nursery.cancel_scope.cancel()

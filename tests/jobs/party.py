@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import trio
 
-from triomq.clients import EMQPJob, open_emqp_worker
+from triomq.clients import EMQPConnector, EMQPJob, open_emqp_worker
 from triomq.jobs import Call, Jobs, RunningJob, current_job, running
 from triomq.jobs.failures import describe
 
@@ -14,7 +14,7 @@ class Shop:
 
     def __init__(self) -> None:
         self.jobs = jobs = Jobs()
-        self.url = ""
+        self.where: str | EMQPConnector = ""
         self.seen: list[RunningJob] = []
         self.cancelled: list[str] = []
 
@@ -62,7 +62,7 @@ class Shop:
     async def work(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run what comes, all at the same time."""
         async with (
-            open_emqp_worker(self.url, ["default", "other"], slots=100) as worker,
+            open_emqp_worker(self.where, ["default", "other"], slots=100) as worker,
             trio.open_nursery() as nursery,
         ):
             task_status.started()

@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import trio
+import trio.testing
 from tests.jobs.party import Shop
 
+from triomq.app import open_broker
 from triomq.errors import (
     AlreadyConnected,
     ConfigError,
@@ -77,7 +79,7 @@ async def test_job_that_the_worker_does_not_have_fails(shop: Shop) -> None:
     def system(command: str) -> int:
         raise NotImplementedError
 
-    async with others.connect(shop.url):
+    async with others.connect(shop.where):
         with pytest.raises(JobFailed, match=r"UnknownJob: no job 'os\.system' here"):
             await system.call("ls")
 
@@ -89,7 +91,7 @@ async def test_result_of_another_kind_is_refused(shop: Shop) -> None:
     def sell(order: int) -> int:
         raise NotImplementedError
 
-    async with others.connect(shop.url):
+    async with others.connect(shop.where):
         with pytest.raises(WrongResult, match="its result is not what its annotation says: found str, expected int"):
             await sell.call(5)
 
@@ -144,7 +146,7 @@ async def test_unconnected_jobs_say_so() -> None:
 
 
 async def test_second_connection_is_refused(shop: Shop) -> None:
-    with pytest.raises(AlreadyConnected, match=re.escape(f"connected with {shop.url} already")):
+    with pytest.raises(AlreadyConnected, match=re.escape(f"connected with {shop.where} already")):
         async with shop.jobs.connect("emqp://ada:secret@127.0.0.1:1"):
             pass
     assert await shop.add.call(1) == 1
@@ -189,3 +191,17 @@ def test_wrong_option_of_a_call_is_refused(options: dict[str, object], text: str
 def test_unknown_job_is_an_error_of_jobs() -> None:
     with pytest.raises(UnknownJob):
         Shop().jobs.definition_of(b'["run", {"path": "a", "callable": "b"}]')
+
+
+async def test_broker_of_the_program_needs_no_socket(autojump_clock: trio.testing.MockClock) -> None:
+    shop = Shop()
+    async with open_broker() as broker, trio.open_nursery() as nursery:
+        shop.where = await broker.emqp_connector()
+        await nursery.start(shop.work)
+        async with shop.jobs.connect(broker) as connected:
+            assert connected is shop.jobs
+            assert await shop.sell.call(5) == "5 for 1.0"
+            later = await shop.add.using(delay=3600).send(1)
+            assert await later.result() == 1
+            assert trio.current_time() >= 3600
+        nursery.cancel_scope.cancel()
