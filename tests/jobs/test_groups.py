@@ -2,6 +2,7 @@
 
 import pytest
 from tests.jobs.party import Shop
+from trio.testing import MockClock
 
 from triomq.errors import JobError, JobFailed
 from triomq.jobs import as_ended, chain, gather, outcomes
