@@ -159,6 +159,8 @@ async def test_worker_that_says_goodbye_may_answer_what_it_has(served: Served) -
     await client.request(CALL, headers=b"reply-requested")
     (request,) = await worker.hear(b"REQUEST")
     await worker.send(b"KBYE")
+    await worker.send(b"NONSENSE")
+    await served.count("malformed")  # so the goodbye is known
     await client.request(CALL)
     await served.wait_ready("q", 1)
     await worker.reply(request)
