@@ -21,3 +21,16 @@ async def shop() -> AsyncIterator[Shop]:
             async with shop.jobs.connect(shop.where):
                 yield shop
             nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+async def local_shop() -> AsyncIterator[Shop]:
+    """The same without a socket; for tests in virtual time, with ``autojump_clock``."""
+    shop = Shop()
+    with trio.fail_after(100_000):
+        async with open_broker() as broker, trio.open_nursery() as nursery:
+            shop.where = await broker.emqp_connector()
+            await nursery.start(shop.work)
+            async with shop.jobs.connect(broker):
+                yield shop
+            nursery.cancel_scope.cancel()

@@ -14,11 +14,22 @@ from triomq.jobs.registry import Jobs, JobSchedule, OptionArguments
 from triomq.jobs.running import RunningJob, current_job, running
 
 if TYPE_CHECKING:
+    from triomq.jobs.groups import as_ended as as_ended
+    from triomq.jobs.groups import chain as chain
+    from triomq.jobs.groups import gather as gather
+    from triomq.jobs.groups import outcomes as outcomes
     from triomq.jobs.handle import Job as Job
     from triomq.jobs.handle import JobStream as JobStream
 
 # The module of each name that is loaded with its first use.
-_MODULES = {"Job": "triomq.jobs.handle", "JobStream": "triomq.jobs.handle"}
+_MODULES = {
+    "Job": "triomq.jobs.handle",
+    "JobStream": "triomq.jobs.handle",
+    "as_ended": "triomq.jobs.groups",
+    "chain": "triomq.jobs.groups",
+    "gather": "triomq.jobs.groups",
+    "outcomes": "triomq.jobs.groups",
+}
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
     # What a program writes
@@ -33,6 +44,10 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "StreamCaller",
     "Job",
     "JobStream",
+    "as_ended",
+    "chain",
+    "gather",
+    "outcomes",
     # Inside a job
     "RunningJob",
     "current_job",

@@ -41,14 +41,15 @@ class Job(Generic[R]):
         request: What its answer comes to; None for a job of others.
     """
 
-    __slots__ = ("__weakref__", "_definition", "_link", "id", "request")
+    __slots__ = ("__weakref__", "_definition", "id", "link", "request")
 
     def __init__(
         self, link: Link, job: bytes, definition: JobDefinition | None = None, request: "EMQPRequest | None" = None
     ) -> None:
         self.id = job.decode()
         """By which the broker knows it, and ``triomq jobs show`` finds it."""
-        self._link = link
+        self.link = link
+        """The way to its broker."""
         self._definition = definition
         self.request = request
         """What its answer comes to, in the connection's Trio run; None for a job of others."""
@@ -72,6 +73,11 @@ class Job(Generic[R]):
         return self.request is not None and self.request.duplicate_of == self._bytes
 
     @property
+    def is_own(self) -> bool:
+        """Whether it was sent by this handle's connection, to which its answer and its progress go."""
+        return self.request is not None and not self.is_duplicate
+
+    @property
     def _bytes(self) -> bytes:
         return self.id.encode()
 
@@ -88,10 +94,13 @@ class Job(Generic[R]):
             ResultNotKept: It has ended, and its result went to its sender alone.
             Disconnected: The connection was closed.
         """
+        return self.outcome(await self.link.run(self.answer))
+
+    async def answer(self) -> "EMQPReply":
+        """Wait for the answer, in the connection's Trio run; raises as ``result`` does, but for what it says."""
         if self.request is None or self.is_duplicate:
-            wait = partial(trio_side.follow, self._link.connection, self._bytes, self.name)
-            return self.outcome(await self._link.run(wait))
-        return self.outcome(await self._link.run(self.request.reply))
+            return await trio_side.follow(self.link.connection, self._bytes, self.name)
+        return await self.request.reply()
 
     def outcome(self, reply: "EMQPReply") -> R:
         """Return the result that an answer carries, or raise the error."""
@@ -107,7 +116,7 @@ class Job(Generic[R]):
 
     async def state(self) -> "JobState":
         """Ask how it is: ``waiting``, ``delayed``, ``parked``, ``running``, how it has ended, or ``unknown``."""
-        return await self._link.run(partial(trio_side.state_of, self._link.connection, self._bytes))
+        return await self.link.run(partial(trio_side.state_of, self.link.connection, self._bytes))
 
     async def cancel(self, *, grace: float | None = None) -> bool:
         """Cancel it and the jobs that it has sent; return whether it had not ended yet.
@@ -118,7 +127,7 @@ class Job(Generic[R]):
         Args:
             grace: Seconds that it may take to stop; its worker's own if None.
         """
-        return await self._link.run(partial(trio_side.cancel, self._link.connection, self._bytes, grace))
+        return await self.link.run(partial(trio_side.cancel, self.link.connection, self._bytes, grace))
 
     @overload
     def progress(self) -> AsyncIterator[Any]: ...
@@ -139,18 +148,18 @@ class Job(Generic[R]):
                 f"the progress of job {self.id} goes to its sender; here `state()` and `result()` can be asked"
             )
         read = _decode if kind is Any else msgspec.json.Decoder(kind, dec_hook=from_wire).decode
-        return _Values(self._link, self.request.values(), read)
+        return _Values(self.link, self.request.values(), read)
 
     def items(self) -> AsyncIterator[object]:
         """Iterate over the items of a stream, until it has ended; ``result`` says how."""
         assert self.request is not None
         assert self._definition is not None
-        return _Values(self._link, self.request.items(), self._definition.decode_item)
+        return _Values(self.link, self.request.items(), self._definition.decode_item)
 
     async def close(self) -> None:
         """Cancel it unless it has ended, even in a task that is cancelled, waiting for a second at most."""
         if self.request is None or not self.request.is_over:
-            await self._link.run(partial(trio_side.cancel_now, self._link.connection, self._bytes))
+            await self.link.run(partial(trio_side.cancel_now, self.link.connection, self._bytes))
 
 
 class _Values(AsyncIterator[T], Generic[T]):
