@@ -215,14 +215,16 @@ class EMQPConnection:
             LocalProtocolError: The broker has no extensions.
         """
         await self.wait_room()
-        await self._accepted(self.cancel_nowait(job, grace=grace, tree=tree))
+        await self._accepted(self._cancel(job, grace, tree))
 
-    def cancel_nowait(self, job: bytes, *, grace: float | None = None, tree: bool = False) -> Pending:
-        """Have a job ended, as ``cancel`` does, without waiting: for one whose own scope is cancelled."""
-        extension = Extension(grace=None if grace is None else int(grace * 1000), tree=tree)
-        command = self._command(lambda engine: engine.cancel(job, extension))
+    def cancel_nowait(self, job: bytes, *, grace: float | None = None, tree: bool = False) -> None:
+        """Have a job ended, as ``cancel`` does, without waiting; for code whose own scope is cancelled."""
+        self._cancel(job, grace, tree)
         self.flush()
-        return command
+
+    def _cancel(self, job: bytes, grace: float | None, tree: bool) -> Command:
+        extension = Extension(grace=None if grace is None else int(grace * 1000), tree=tree)
+        return self._command(lambda engine: engine.cancel(job, extension))
 
     async def states(self, jobs: Sequence[bytes], *, results: bool = False) -> dict[bytes, StateReported]:
         """Return what has become of jobs.
