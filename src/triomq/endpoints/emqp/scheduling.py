@@ -1,6 +1,5 @@
 """SCHEDULE and UNSCHEDULE of a peer: into the broker's own book, or on to a scheduler that is connected."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from triomq.endpoints.emqp.schedules import ScheduleBook
@@ -41,14 +40,14 @@ def _enter(peer: "EMQPPeer", book: ScheduleBook, event: ScheduleSet) -> None:
         missed="skip" if told.missed == "skip" else "once",
     )
     book.set(_key(peer, event.message), event.queue, event.headers, event.message, peer.user, timetable)
-    _acknowledge_when_safe(peer, event.msgid)
+    peer.acknowledge_when_safe(event.msgid)
 
 
 def remove_schedule(peer: "EMQPPeer", event: ScheduleRemoved) -> None:
     """Have a schedule end, which is in the book, or with all schedulers."""
     if peer.hub.book is not None:
         peer.hub.book.remove(_key(peer, event.message))
-        _acknowledge_when_safe(peer, event.msgid)
+        peer.acknowledge_when_safe(event.msgid)
         return
     if problem := call_problem(event.message):
         peer.refuse(event.msgid, "malformed", problem)
@@ -60,13 +59,3 @@ def remove_schedule(peer: "EMQPPeer", event: ScheduleRemoved) -> None:
 
 def _key(peer: "EMQPPeer", message: bytes) -> str:
     return f"{schedule_key(message)}-{peer.user}"
-
-
-def _acknowledge_when_safe(peer: "EMQPPeer", msgid: bytes) -> None:
-    """ACK what was recorded in this turn."""
-    persistence = peer.directory.persistence
-    if persistence is None:
-        peer.engine.acknowledge(msgid)
-    else:
-        safe = partial(peer.in_turn, peer.acknowledge, msgid)
-        persistence.when_committed(persistence.journal.require_commit(), safe)
