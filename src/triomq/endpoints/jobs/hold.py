@@ -60,6 +60,11 @@ class Held(msgspec.Struct, eq=False):
     batch: Batch | None = None
     position: int = 0
 
+    @property
+    def is_out(self) -> bool:
+        """Whether its message has come out, and its queue has not taken it back."""
+        return self.batch is not None and self.batch.left > 0 and self.batch.contents[self.position] is not None
+
 
 class Hold:
     """The jobs of one domain that are held; made by its book.
@@ -144,8 +149,10 @@ class Hold:
         held.runner, held.attempt, held.until = runner, attempt, inf
         _run(held)
         self.claimed += 1
-        if held.batch is not None:
+        if held.is_out:
             del self._held[job.id]
+        else:
+            held.batch = None
         return held
 
     def arrive(self, job: BookedJob, batch: Batch, position: int) -> Held | None:
@@ -162,12 +169,15 @@ class Hold:
         """
         held = self._held.get(job.id)
         if held is None:
-            if not (job.terms.limit and self.is_after_restart and self.is_open):
+            if not (job.terms.limit and job.stage == "queued" and self.is_after_restart and self.is_open):
                 return None
             held = self._held[job.id] = Held(job, job.attempt, self._opened + HOLD_SECONDS)
             self._occupy(job)
         if held.job is not job:
             self._learn(held, job)
+        if held.is_out:  # a copy of its message: its requester has sent it again
+            settle(batch, Outcome.ACCEPT, (position,))
+            return held
         if held.job.stage == "cancelled" or held.until <= self._now():
             self._end(held)
             return None
@@ -223,10 +233,11 @@ class Hold:
         self.is_after_restart = self.is_after_restart and self.is_open
         due = [held for held in self._held.values() if held.until <= now]
         for held in due:
-            self._end(held)
-            batch = held.batch
-            if batch is not None and batch.left and batch.contents[held.position] is not None:
-                settle(batch, Outcome.RETURN, (held.position,))
+            if self._held.get(held.job.id) is held:  # what goes back may come out at once, and others with it
+                self._end(held)
+                if held.is_out:
+                    assert held.batch is not None
+                    settle(held.batch, Outcome.RETURN, (held.position,))
         self.released += len(due)
         return len(due)
 
