@@ -7,7 +7,6 @@
 Most calls of a job differ in their payloads alone, so everything else is made once, with its form.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import inf
@@ -21,6 +20,7 @@ from triomq.jobs.definition import JobDefinition
 from triomq.jobs.options import Priority, Seconds, in_milliseconds
 from triomq.jobs.running import find_current_job
 from triomq.protocols.emqp import Extension, Headers, make_headers
+from triomq.timetable import unix_time
 
 _LONGEST_TEXT = 255
 """Characters of a key on the wire."""
@@ -154,7 +154,7 @@ class OrderForm:
             self._extension,
             key=_bounded(self.definition.key_of(args, kwargs) if key is None else key),
             unique=_bounded(self.definition.unique_of(self._unique, args, kwargs)),
-            delay=self._extension.delay if at is None else max(0, round((at.timestamp() - time.time()) * 1000)),
+            delay=self._extension.delay if at is None else max(0, round((at.timestamp() - unix_time()) * 1000)),
         )
 
 
