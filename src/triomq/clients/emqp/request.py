@@ -124,11 +124,13 @@ class EMQPRequest(Pending):
     def accept(self, extension: Extension) -> None:
         """Note that the broker has it, or one like it."""
         self._message = b""  # it will not be given again
+        self.is_accepted = True
+        self.is_over = not self._headers.reply_requested
         if extension is not NO_EXTENSION and extension.duplicate_of:
             self.duplicate_of = extension.duplicate_of.encode("utf-8", "replace")
-        super().accept(extension)
-        if self.duplicate_of and not self.is_over:
             self.fail(NotAnswered(f"job {extension.duplicate_of!r} of the same unique key is there already"))
+        if self._lot is not None:
+            self._lot.unpark_all()
 
     def replied(self, reply: EMQPReply) -> None:
         """Note the answer."""
