@@ -29,7 +29,7 @@ async def local_shop() -> AsyncIterator[Shop]:
     shop = Shop()
     with trio.fail_after(100_000):
         async with open_broker() as broker, trio.open_nursery() as nursery:
-            shop.where = await broker.emqp_connector()
+            shop.broker, shop.where = broker, await broker.emqp_connector()
             await nursery.start(shop.work)
             async with shop.jobs.connect(broker):
                 yield shop

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import trio
 
+from triomq.app import Broker
 from triomq.clients import EMQPConnector, EMQPJob, open_emqp_worker
 from triomq.jobs import Call, Jobs, RunningJob, current_job, running
 from triomq.jobs.failures import describe
@@ -15,6 +16,7 @@ class Shop:
     def __init__(self) -> None:
         self.jobs = jobs = Jobs()
         self.where: str | EMQPConnector = ""
+        self.broker: Broker
         self.seen: list[RunningJob] = []
         self.cancelled: list[str] = []
 

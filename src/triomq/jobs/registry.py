@@ -200,6 +200,8 @@ class Jobs:
             timetable.check(time.time())
         except Refused as error:
             raise ConfigError(str(error)) from None
+        if timetable.interval % 1:
+            raise ConfigError(f"seconds: found {timetable.interval}, expected a whole number from 1")
         return ScheduleDecorator(self, _options(options), name, timetable)
 
     # What decorators register

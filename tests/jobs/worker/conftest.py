@@ -10,7 +10,7 @@ import trio
 from tests.jobs.worker import work
 
 from triomq.jobs.worker.children import ChildSet
-from triomq.jobs.worker.execution import Failure, Task
+from triomq.jobs.worker.execution import Ending, Task
 from triomq.jobs.worker.pooled import JobKind, PooledJob
 
 KINDS = {name: JobKind(definition) for name, definition in work.jobs.definitions.items()}
@@ -20,7 +20,7 @@ def make_job(name: str, *args: object, timeout: float = inf, deadline: float = i
     definition = work.jobs.definitions[name]
     payload = definition.encode(args, {})
     limit = min(timeout, definition.options.timeout or inf)
-    task = Task(f"{name}-{id(payload)}", name, "default", 1, inf, limit, "", payload)
+    task = Task(f"{name}-{id(payload)}", name, "default", 1, 1, inf, limit, "", payload)
     return PooledJob(None, None, JobKind(definition), task, deadline)  # type: ignore[arg-type]  # no broker sent it
 
 
@@ -29,7 +29,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.results: dict[PooledJob, bytes] = {}
-        self.failures: dict[PooledJob, Failure] = {}
+        self.failures: dict[PooledJob, Ending] = {}
         self.reports: list[tuple[bytes, bool]] = []
         self.given_back: list[PooledJob] = []
         self.takes_back = False
@@ -40,9 +40,9 @@ class Recorder:
         self.answers[job] += 1
         self.results[job] = message
 
-    def failed(self, job: PooledJob, failure: Failure) -> None:
+    def failed(self, job: PooledJob, ending: Ending) -> None:
         self.answers[job] += 1
-        self.failures[job] = failure
+        self.failures[job] = ending
 
     def reported(self, job: PooledJob, value: bytes, *, item: bool) -> None:
         self.reports.append((value, item))

@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 from tests.jobs.worker.conftest import Fifos, Recorder, make_job, running_children
 
-from triomq.jobs.worker.execution import Failure
+from triomq.jobs.worker.execution import Ending
 
 
 async def test_children_run_jobs(recorder: Recorder) -> None:
@@ -36,7 +36,7 @@ async def test_job_that_hangs_in_the_midst_of_4000_is_the_only_one_that_is_lost(
     assert Counter(ran.read_text().split()) == Counter(str(number) for number in range(4000))
     assert recorder.failures.keys() == {hanging}
     assert recorder.failures[hanging].state == "lost"
-    assert recorder.failures[hanging].message == "its process ended by SIGKILL"
+    assert recorder.failures[hanging].text == "its process ended by SIGKILL"
     assert set(recorder.answers.values()) == {1}
 
 
@@ -110,7 +110,7 @@ async def test_job_in_c_code_is_killed_when_its_time_and_its_grace_are_over(reco
         children.take([job])
         await recorder.wait_answered(job)
         assert recorder.failures[job].state == "timed-out"
-        assert recorder.failures[job].message == "it ran for more than 0.2 s"
+        assert recorder.failures[job].text == "it ran for more than 0.2 s"
         children.take([other])
         await recorder.wait_answered(other)
         assert children.children[0].pid != pid
@@ -146,8 +146,8 @@ async def test_job_that_does_not_look_is_terminated(recorder: Recorder, fifos: F
         assert recorder.results[other] != b'{"value":%d}' % pid
 
 
-def make_reason() -> Failure:
-    return Failure("cancelled", message="its caller has cancelled it", retry=False)
+def make_reason() -> Ending:
+    return Ending("cancelled", text="its caller has cancelled it", retry=False)
 
 
 async def test_job_that_waits_is_cancelled_unrun(recorder: Recorder, fifos: Fifos, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ async def test_job_that_raises_answers_with_type_text_and_traceback(recorder: Re
         children.take([job, leaving])
         await recorder.wait_answered(job, leaving)
     failure = recorder.failures[job]
-    assert (failure.state, failure.type, failure.message, failure.retry) == (
+    assert (failure.state, failure.type, failure.text, failure.retry) == (
         "failed",
         "ValueError",
         "no such order",

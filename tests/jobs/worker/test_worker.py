@@ -122,7 +122,7 @@ async def test_wrong_arguments_are_answered_and_not_tried_again(broker: Broker) 
         said = (await caller.connection.begin("default", payload, HEADERS).reply()).extension
     assert said.state == "failed"
     assert said.retry is False
-    assert said.type == "triomq.errors.WrongArguments"
+    assert said.type == "WrongArguments"
 
 
 async def test_async_job_that_runs_too_long_is_cancelled(

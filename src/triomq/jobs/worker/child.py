@@ -23,7 +23,7 @@ import msgspec
 
 from triomq.errors import JobCancelled
 from triomq.jobs.running import RunningJob, running
-from triomq.jobs.worker.execution import Task, failure_of
+from triomq.jobs.worker.execution import Task, ending_of, with_middleware
 from triomq.jobs.worker.loading import load_jobs
 from triomq.jobs.worker.tokens import ChildEnds, ChildTokens, Kind, end_with
 
@@ -68,7 +68,7 @@ class ChildProgram:
             try:
                 kind, answer = self._run(read(body))
             except JobCancelled as error:  # the signal came between the job's last line and ours
-                kind, answer = Kind.FAILED, _encoder.encode(failure_of(error, None, is_cancelled=True))
+                kind, answer = Kind.FAILED, _encoder.encode(ending_of(error, None, is_cancelled=True))
             tokens.answer(self._number, kind, answer, time.perf_counter() - began)
 
     def _run(self, task: Task) -> tuple[Kind, bytes]:
@@ -79,12 +79,14 @@ class ChildProgram:
             task.name,
             queue=task.queue,
             attempt=task.attempt,
-            deadline=min(task.deadline, time.monotonic() + task.timeout),
+            attempts=task.attempts,
+            deadline=task.deadline,
+            limit=time.monotonic() + task.timeout,
             trace=task.trace,
             report=self._report,
         )
         try:
-            with running(job):
+            with running(job), with_middleware(self._jobs.middleware, definition, job):
                 self._job = job
                 value = definition.bind(task.payload).run()
                 if definition.is_stream:
@@ -96,7 +98,7 @@ class ChildProgram:
                 return Kind.DONE, message
         except BaseException as error:  # SystemExit as well: a job ends no process but by dying
             self._job = None
-            return Kind.FAILED, _encoder.encode(failure_of(error, definition, is_cancelled=job.is_cancelled))
+            return Kind.FAILED, _encoder.encode(ending_of(error, definition, is_cancelled=job.is_cancelled))
 
     def _report(self, kind: Literal["progress", "item"], value: bytes) -> None:
         self._tokens.answer(self._number, Kind.ITEM if kind == "item" else Kind.PROGRESS, value)

@@ -18,7 +18,7 @@ from typing import Protocol
 import msgspec
 import trio
 
-from triomq.jobs.worker.execution import Failure
+from triomq.jobs.worker.execution import EXPIRED, Ending, ending_for
 from triomq.jobs.worker.means import AHEAD, SLOW, Mean
 from triomq.jobs.worker.pooled import PooledJob
 from triomq.jobs.worker.process import Child
@@ -26,12 +26,12 @@ from triomq.jobs.worker.tokens import MOST_BYTES, MOST_JOBS, Answer, Kind
 
 
 class Ends(Protocol):
-    """Hears how jobs end; the pool does."""
+    """Hear how jobs end; the pool does."""
 
     def done(self, job: PooledJob, message: bytes) -> None:
         """A job has a result."""
 
-    def failed(self, job: PooledJob, failure: Failure) -> None:
+    def failed(self, job: PooledJob, ending: Ending) -> None:
         """A job has none."""
 
     def reported(self, job: PooledJob, value: bytes, *, item: bool) -> None:
@@ -85,7 +85,7 @@ class ChildSet:
         self._waiting += jobs
         self._distribute(now)
 
-    def cancel(self, job: PooledJob, reason: Failure, grace: float) -> None:
+    def cancel(self, job: PooledJob, reason: Ending, grace: float) -> None:
         """Stop a job, wherever it is."""
         now = trio.current_time()
         for child in self.children:
@@ -165,7 +165,7 @@ class ChildSet:
                 self.held -= 1
                 self._ends.done(job, body)
             else:
-                self._failed(job, _read_failure(body))
+                self._failed(job, _read_ending(body))
         if self._waiting:
             self._distribute(trio.current_time())
         self._ends.settled()
@@ -179,16 +179,14 @@ class ChildSet:
         now = trio.current_time()
         self._put_back(not_begun, now)
         if victim is not None:
-            lost = Failure("lost", "WorkerLost", f"its process {child.ended}")
+            lost = Ending("lost", "WorkerLost", f"its process {child.ended}")
             self._failed(victim, victim.reason or lost)
         self._distribute(now)
         self._ends.settled()
 
-    def _failed(self, job: PooledJob, failure: Failure) -> None:
+    def _failed(self, job: PooledJob, ending: Ending) -> None:
         self.held -= 1
-        if job.reason is not None and failure.state == "cancelled":
-            failure = msgspec.structs.replace(job.reason, traceback=failure.traceback)
-        self._ends.failed(job, failure)
+        self._ends.failed(job, ending_for(job.reason, ending))
 
     # Time
 
@@ -232,10 +230,8 @@ class ChildSet:
                 self._waiting.remove(job)
 
 
-EXPIRED = Failure("expired", "DeadlineExceeded", "its deadline had come before it could begin", retry=False)
-
 _encode = msgspec.msgpack.Encoder().encode
-_read_failure = msgspec.msgpack.Decoder(Failure).decode
+_read_ending = msgspec.msgpack.Decoder(Ending).decode
 
 
 def _load(child: Child) -> float:

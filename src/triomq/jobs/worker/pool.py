@@ -28,7 +28,7 @@ from triomq.errors import JobError
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.registry import Jobs
 from triomq.jobs.worker.children import ChildSet
-from triomq.jobs.worker.execution import Failure, Task, name_of_error
+from triomq.jobs.worker.execution import Ending, Task
 from triomq.jobs.worker.pooled import JobKind, PooledJob
 from triomq.jobs.worker.process import GRACE
 from triomq.jobs.worker.slots import Slots, SyncPlace
@@ -101,7 +101,7 @@ class Pool:
         self._jobs = jobs
         self._kinds = {definition.name: JobKind(definition) for definition in definitions}
         self._has_children = processes > 0 and not all(definition.is_async for definition in definitions)
-        self.slots = Slots(concurrency, self, sync_place)
+        self.slots = Slots(concurrency, self, sync_place, jobs.middleware)
         self.children = ChildSet(target, processes if self._has_children else 0, self)
         self.lanes = lanes_of(queues, definitions, has_children=self._has_children)
         self._streams: trio.Nursery | None = None
@@ -132,7 +132,7 @@ class Pool:
             try:
                 kind = self._kinds[self._jobs.definition_of(job.message).name]
             except JobError as error:
-                job.end("failed", type=name_of_error(error), text=str(error), retry=False)
+                job.end("failed", type=type(error).__name__, text=str(error), retry=False)
                 continue
             deadline = job.deadline
             if deadline < inf:
@@ -142,6 +142,7 @@ class Pool:
                 kind.definition.name,
                 job.queue,
                 job.attempt or 1,
+                1 + max(job.extension.retries, job.headers.retry_count),
                 deadline + clocks,
                 timeout_of(job, kind),
                 job.extension.trace,
@@ -162,7 +163,7 @@ class Pool:
     def _cancel(self, job: PooledJob) -> None:
         """Stop a job, as the broker asks."""
         grace = GRACE if job.job.grace is None else job.job.grace
-        reason = Failure("cancelled", "JobCancelled", "it was cancelled", retry=False)
+        reason = Ending("cancelled", "JobCancelled", "it was cancelled", retry=False)
         if job.kind.definition.is_async or not self._has_children:
             self.slots.cancel(job, reason)
         else:
@@ -190,16 +191,17 @@ class Pool:
             job.job.reply(message)
         job.lane.held.pop(job.job, None)
 
-    def failed(self, job: PooledJob, failure: Failure) -> None:
-        """Answer with a failure."""
-        self._failed[failure.state] = self._failed.get(failure.state, 0) + 1
+    def failed(self, job: PooledJob, ending: Ending) -> None:
+        """Answer that there is none."""
+        self._failed[ending.state] = self._failed.get(ending.state, 0) + 1
         end = partial(
             job.job.end,
-            failure.state,
-            type=failure.type,
-            text=failure.message,
-            traceback=failure.traceback,
-            retry=failure.retry,
+            ending.state,
+            message=ending.message or None,
+            type=ending.type,
+            text=ending.text,
+            traceback=ending.traceback,
+            retry=ending.retry,
         )
         if job.items is not None:
             job.items.end(end)

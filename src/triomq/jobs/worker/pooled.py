@@ -4,7 +4,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from triomq.jobs.running import RunningJob
-from triomq.jobs.worker.execution import Failure, Task
+from triomq.jobs.worker.execution import Ending, Task
 from triomq.jobs.worker.means import Mean
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class PooledJob:
         self.deadline = deadline
         self.queued = 0.0  # when it came to the end, or back to the front, of those that wait here
         self.cost = 0.0  # seconds that it was expected to take when it was given to a child
-        self.reason: Failure | None = None  # why it is being stopped
+        self.reason: Ending | None = None  # why it is being stopped
         self.running: RunningJob | None = None  # since it has begun in the nursery
         self.scope: trio.CancelScope | None = None
         self.items: Items | None = None  # of a stream

@@ -26,7 +26,7 @@ import trio
 
 from triomq.actors import Backoff
 from triomq.jobs.worker.child import ChildSetUp
-from triomq.jobs.worker.execution import Failure
+from triomq.jobs.worker.execution import Ending, over_time
 from triomq.jobs.worker.means import SLOW
 from triomq.jobs.worker.pooled import PooledJob
 from triomq.jobs.worker.tokens import Answer, ChildPipes, Kind
@@ -156,10 +156,10 @@ class Child:
             return []
         if now >= self._limit(job):
             is_expired = now >= job.deadline
-            return self.stop_job(job, _over(job, is_expired=is_expired), GRACE, now)
+            return self.stop_job(job, over_time(job.task.timeout, is_expired=is_expired), GRACE, now)
         return self.take_back() if self.held > 1 and self.is_slow(now) else []
 
-    def stop_job(self, job: PooledJob, reason: Failure, grace: float, now: float) -> list[PooledJob]:
+    def stop_job(self, job: PooledJob, reason: Ending, grace: float, now: float) -> list[PooledJob]:
         """Stop the job that runs, in stages; return those behind it, which are taken back.
 
         Args:
@@ -332,12 +332,6 @@ class Child:
 def _search_path() -> list[str]:
     """Return where this program finds modules, in a form that does not depend on where a child is."""
     return [os.path.abspath(place) for place in sys.path]
-
-
-def _over(job: PooledJob, *, is_expired: bool) -> Failure:
-    if is_expired:
-        return Failure("timed-out", "DeadlineExceeded", "its deadline has come while it ran", retry=False)
-    return Failure("timed-out", "TimeoutError", f"it ran for more than {job.task.timeout:g} s")
 
 
 def _name_of_signal(number: int) -> str:

@@ -14,15 +14,15 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing
 from functools import partial
-from math import inf
 from typing import Literal, TypeAlias, cast
 
 import trio
 from outcome import Value
 
+from triomq.jobs.middleware import Middleware
 from triomq.jobs.running import RunningJob, running
-from triomq.jobs.worker.children import EXPIRED, Ends
-from triomq.jobs.worker.execution import Failure, failure_of
+from triomq.jobs.worker.children import Ends
+from triomq.jobs.worker.execution import EXPIRED, Ending, ending_for, ending_of, over_time, with_middleware
 from triomq.jobs.worker.means import Mean
 from triomq.jobs.worker.pooled import PooledJob
 
@@ -40,12 +40,14 @@ class Slots:
         most: How many jobs may run at a time.
         ends: Hears how they end.
         sync_place: Where sync jobs run.
+        middleware: What is called around each job.
     """
 
-    def __init__(self, most: int, ends: Ends, sync_place: SyncPlace) -> None:
+    def __init__(self, most: int, ends: Ends, sync_place: SyncPlace, middleware: tuple[Middleware, ...]) -> None:
         self._most = most
         self._ends = ends
         self._sync_place = sync_place
+        self._middleware = middleware
         self._waiting: deque[PooledJob] = deque()
         self._parked: list[trio.lowlevel.Task] = []
         self._nursery: trio.Nursery | None = None
@@ -76,7 +78,7 @@ class Slots:
         self._waiting += jobs
         self._fill()
 
-    def cancel(self, job: PooledJob, reason: Failure) -> None:
+    def cancel(self, job: PooledJob, reason: Ending) -> None:
         """Stop a job, whether it has begun or not."""
         if job in self._waiting:
             self._waiting.remove(job)
@@ -146,28 +148,31 @@ class Slots:
             task.name,
             queue=task.queue,
             attempt=task.attempt,
-            deadline=limit,
+            attempts=task.attempts,
+            deadline=job.deadline,
+            limit=limit,
             clock=trio.current_time,
             trace=task.trace,
             report=partial(self._reported, job),
         )
         message = b""
-        failure: Failure | None = None
+        ending: Ending | None = None
         try:
             with trio.CancelScope(deadline=limit) as scope, running(job.running):
                 job.scope = scope
-                message = await self._result(job)
+                with with_middleware(self._middleware, job.kind.definition, job.running):
+                    message = await self._result(job)
         except BaseException as error:
             if _is_the_end(error):
                 raise
-            failure = failure_of(error, job.kind.definition, is_cancelled=job.reason is not None)
+            ending = ending_of(error, job.kind.definition, is_cancelled=job.reason is not None)
         if job.scope is not None and job.scope.cancelled_caught:
-            failure = _over(job, limit)
-        if failure is None:
+            ending = _over(job, limit)
+        if ending is None:
             self.held -= 1
             self._ends.done(job, message)
         else:
-            self._failed(job, failure)
+            self._failed(job, ending)
 
     async def _result(self, job: PooledJob) -> bytes:
         """Return the message of the reply."""
@@ -192,13 +197,9 @@ class Slots:
     def _reported(self, job: PooledJob, kind: Literal["progress", "item"], value: bytes) -> None:
         self._ends.reported(job, value, item=kind == "item")
 
-    def _failed(self, job: PooledJob, failure: Failure) -> None:
+    def _failed(self, job: PooledJob, ending: Ending) -> None:
         self.held -= 1
-        if job.reason is not None and failure.state == "cancelled":
-            failure = Failure(
-                job.reason.state, job.reason.type, job.reason.message, failure.traceback, job.reason.retry
-            )
-        self._ends.failed(job, failure)
+        self._ends.failed(job, ending_for(job.reason, ending))
 
 
 def _sync_result(job: PooledJob) -> bytes:
@@ -213,15 +214,11 @@ def _sync_result(job: PooledJob) -> bytes:
     return definition.encode_result(value)
 
 
-def _over(job: PooledJob, limit: float) -> Failure:
+def _over(job: PooledJob, limit: float) -> Ending:
     """Return why a job was cancelled."""
     if job.reason is not None:
         return job.reason
-    if limit < job.deadline:
-        return Failure("timed-out", "TimeoutError", f"it ran for more than {job.task.timeout:g} s")
-    if job.deadline < inf:
-        return Failure("timed-out", "DeadlineExceeded", "its deadline has come while it ran", retry=False)
-    return Failure("cancelled")
+    return over_time(job.task.timeout, is_expired=limit >= job.deadline)
 
 
 def _is_the_end(error: BaseException) -> bool:

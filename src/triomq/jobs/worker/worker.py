@@ -1,6 +1,7 @@
 """A worker: a tree of actors that takes jobs from a broker and runs them.
 
-    worker ─┬─ pool      what there is to do; looks after what takes long
+    worker ─┬─ sender    a connection by which jobs send jobs
+            ├─ pool      what there is to do; looks after what takes long
             ├─ slots     async jobs, in one nursery
             ├─ child.1 … sync jobs, each place with one process after the other
             └─ link.…    conversations with the broker: INFORM, heartbeats, KBAI, connecting again
@@ -22,6 +23,7 @@ import trio
 from triomq.actors import Actor, Backoff, ChildSpec, Supervisor, open_system
 from triomq.clients import EMQPConnector, open_emqp_worker
 from triomq.errors import ConfigError, Disconnected
+from triomq.jobs.connecting import Where, connector_of
 from triomq.jobs.registry import Jobs
 from triomq.jobs.worker.pool import Lane, Pool, PoolStatistics
 from triomq.jobs.worker.slots import SyncPlace
@@ -42,6 +44,7 @@ class Worker:
     """A worker that runs; made by ``open_worker``, ends with its block.
 
     Args:
+        jobs: The registry.
         where: The broker.
         queues: Names, with weights.
         make_pool: Makes what has to be made anew after a crash.
@@ -50,17 +53,20 @@ class Worker:
 
     def __init__(
         self,
+        jobs: Jobs,
         where: str | EMQPConnector,
         queues: Mapping[str, int],
         make_pool: Callable[[], Pool],
         *,
         patient: bool,
     ) -> None:
+        self._jobs = jobs
         self.queues = queues
         """The queues that it serves, with their weights."""
         self._where = where
         self._make_pool = make_pool
         self._patient = patient
+        self._can_send = trio.Event()
         self._connected = trio.Event()
         self._failure: Disconnected | None = None
         self.pool = make_pool()
@@ -92,7 +98,11 @@ class Worker:
 
     def _specs(self) -> list[ChildSpec]:
         pool = self.pool
-        specs = [ChildSpec(self._new_pool, "pool"), ChildSpec(lambda: Running(self.pool.slots.run), "slots")]
+        specs = [
+            ChildSpec(lambda: Running(self._connect_jobs), "sender", shutdown=_STOP),
+            ChildSpec(self._new_pool, "pool"),
+            ChildSpec(lambda: Running(self.pool.slots.run), "slots"),
+        ]
         specs += [
             ChildSpec(partial(self._new_child, index), f"child.{index + 1}", shutdown=_STOP)
             for index in range(len(pool.children.children))
@@ -117,8 +127,31 @@ class Worker:
         if all(lane.worker for lane in self.pool.lanes):
             self._connected.set()
 
+    async def _connect_jobs(self) -> None:
+        """Let jobs send jobs."""
+        if self._jobs.is_connected:
+            self._can_send.set()
+            return
+        backoff, failures = Backoff(), 1
+        while True:
+            try:
+                async with self._jobs.connect(self._where):
+                    self._can_send.set()
+                    await trio.sleep_forever()
+            except Disconnected as error:
+                failures += 1
+                await self._failed_to_connect(error, backoff.delay(failures))
+
+    async def _failed_to_connect(self, error: Disconnected, delay: float) -> None:
+        if not self._patient and not self._connected.is_set():
+            self._failure = error
+            self._connected.set()
+        _log.warning("no broker yet", extra={"fields": {"error": error}})
+        await trio.sleep(delay)
+
     async def _talk(self, pool: Pool, lane: Lane) -> None:
         """Have a conversation about some queues, for ever."""
+        await self._can_send.wait()
         backoff, failures = Backoff(), 1
         while True:
             try:
@@ -130,12 +163,8 @@ class Worker:
                         pool.take(lane, jobs)
                     await trio.sleep_forever()  # it is leaving, and answers still go out
             except Disconnected as error:
-                if not self._patient and not self._connected.is_set():
-                    self._failure = error
-                    self._connected.set()
                 failures += 1
-                _log.warning("no broker yet", extra={"fields": {"error": error}})
-                await trio.sleep(backoff.delay(failures))
+                await self._failed_to_connect(error, backoff.delay(failures))
             finally:
                 pool.lost_connection(lane)
 
@@ -161,7 +190,7 @@ class Running(Actor):
 @asynccontextmanager
 async def open_worker(
     jobs: Jobs,
-    where: str | EMQPConnector,
+    where: Where,
     *,
     queues: Sequence[str] | Mapping[str, int] | None = None,
     concurrency: int = CONCURRENCY,
@@ -174,7 +203,7 @@ async def open_worker(
 
     Args:
         jobs: The registry: nothing else is ever run.
-        where: ``emqp://host:port``, or what reaches a broker in this program.
+        where: ``emqp://host:port``, or a broker of this program.
         queues: The queues to serve, with weights if they differ: a worker takes from those with the highest first. By
             default those that the registry names.
         concurrency: How many jobs run at a time in the nursery.
@@ -205,7 +234,7 @@ async def open_worker(
         target=target,
         sync_place=sync_place,
     )
-    worker = Worker(where, weights, make_pool, patient=patient)
+    worker = Worker(jobs, await connector_of(where), weights, make_pool, patient=patient)
     async with open_system(supervisor=worker.supervisor):
         if not patient:
             await worker.wait_connected()
