@@ -375,22 +375,15 @@ class EMQPConnection:
 
     def _give(self, pending: Pending) -> None:
         """Say something, now or when the broker is there."""
-        self._unaccepted += 1
-        if self._is_open:
-            try:
-                self._say(pending)
-            except LocalProtocolError:
-                self._unaccepted -= 1
-                raise
+        engine = self._link.engine
+        if engine.state == "open":
+            pending.give(engine)
             self._link.flush_soon()
         else:
             pending.id = pending.id or self._link.new_id()
-            self._pending[pending.id] = pending
-
-    def _say(self, pending: Pending) -> None:
-        pending.give(self._link.engine)
+        self._unaccepted += 1
         self._pending[pending.id] = pending
-        if not self.has_extensions:
+        if engine.state == "open" and not engine.is_extended:
             self._accept(pending, NO_EXTENSION)
 
     def _accept(self, pending: Pending, extension: Extension) -> None:
@@ -491,9 +484,11 @@ class EMQPConnection:
                     pending.tell_taken(engine)
                 continue
             del self._pending[pending.id]
+            self._unaccepted -= 1
             try:
-                self._say(pending)
+                self._give(pending)
             except LocalProtocolError as error:
+                self._unaccepted += 1
                 self._fail(pending, error)
 
     def _forgotten(self, event: Unknown | None = None) -> None:
