@@ -1,17 +1,25 @@
 """``Jobs``: the functions that a program sends to workers, and that a worker of that program runs."""
 
+import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from typing import Never, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Never, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
-from triomq.errors import ConfigError, Refused, UnknownJob
+from triomq.errors import AlreadyConnected, ConfigError, NotConnected, Refused, UnknownJob
 from triomq.jobs.arguments import read_name
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.function import JobFunction, StreamFunction
+from triomq.jobs.middleware import Middleware
 from triomq.jobs.options import JobOptions
 from triomq.timetable import Missed, Timetable
+
+if TYPE_CHECKING:
+    from triomq.jobs.connecting import Where
+    from triomq.jobs.handle import Job
+    from triomq.jobs.link import Link
 
 P = ParamSpec("P")
 C = TypeVar("C")
@@ -96,9 +104,16 @@ class Jobs:
             await send_mail.send("ada@example.org", subject="hi")
 
     A module makes one, and workers are started with it: ``triomq worker module:jobs``.
+
+    Args:
+        middleware: What is called around each of its jobs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, middleware: Sequence[Middleware] = ()) -> None:
+        self.middleware = tuple(middleware)
+        """What is called around each of its jobs."""
+        self._link: Link | None = None
+        self._where = ""
         self._functions: dict[str, JobFunction[..., object, object] | StreamFunction[..., object]] = {}
         self._schedules: list[JobSchedule] = []
 
@@ -185,6 +200,8 @@ class Jobs:
             timetable.check(time.time())
         except Refused as error:
             raise ConfigError(str(error)) from None
+        if timetable.interval % 1:
+            raise ConfigError(f"seconds: found {timetable.interval}, expected a whole number from 1")
         return ScheduleDecorator(self, _options(options), name, timetable)
 
     # What decorators register
@@ -219,6 +236,70 @@ class Jobs:
         if any(other.definition is schedule.definition for other in self._schedules):
             raise ConfigError(f"{name} has a schedule already; make a second function for the second one")
         self._schedules.append(schedule)
+
+    # The broker
+
+    @asynccontextmanager
+    async def connect(self, where: "Where") -> AsyncIterator[Self]:
+        """Connect with a broker for as long as a block lasts: ``async with jobs.connect("emqp://127.0.0.1"): …``.
+
+        Leaving the block does not end what was sent; answers to it are lost then, unless they are kept (``keep=``).
+
+        Args:
+            where: The URL of a broker, or one that was opened in this program, which is reached without a socket.
+
+        Raises:
+            AlreadyConnected: They are connected; one ``Jobs`` has one broker at a time.
+            ConfigError: The URL is wrong.
+            Disconnected: No broker lets us in.
+        """
+        from triomq.jobs.connecting import open_link
+
+        with self._connecting(where):
+            async with open_link(where, self._where) as self._link:
+                yield self
+
+    @contextmanager
+    def _connecting(self, where: object) -> Iterator[None]:
+        """Refuse a second connection, and forget the first one at its end."""
+        if self._where:
+            raise AlreadyConnected(
+                f"these jobs are connected with {self._where} already; leave that block first, or make a second Jobs()"
+            )
+        self._where = _shown(where)
+        try:
+            yield
+        finally:
+            self._where = ""
+            self._link = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a broker to send to."""
+        return self._link is not None
+
+    def link(self) -> "Link":
+        """Return the way to the broker.
+
+        Raises:
+            NotConnected: There is none.
+        """
+        if self._link is None:
+            raise NotConnected(
+                "these jobs are not connected with a broker; send them inside of "
+                "`async with jobs.connect('emqp://127.0.0.1:47291'):`, or with a broker of this program for a URL"
+            )
+        return self._link
+
+    def handle(self, job: str) -> "Job[object]":
+        """Return the handle of a job by its id, whoever has sent it; that of ``f.handle(id)`` knows its type, too.
+
+        Raises:
+            NotConnected: There is no broker to ask.
+        """
+        from triomq.jobs.handle import Job
+
+        return Job(self.link(), job.encode())
 
     # For workers
 
@@ -267,3 +348,8 @@ class Jobs:
 
 def _options(given: OptionArguments) -> JobOptions:
     return JobOptions(**given)
+
+
+def _shown(where: object) -> str:
+    """Return a broker as texts call it; never with its password."""
+    return re.sub("//.*@", "//", where) if isinstance(where, str) else "the broker of this program"

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from triomq.core import Batch
-from triomq.endpoints.jobs import Job, Terms
+from triomq.endpoints.jobs import BookedJob, Terms
 from triomq.endpoints.jobs.hold import ANSWER_SECONDS, HOLD_SECONDS, Held
 
 from .workshop import Out, Worker, Workshop
@@ -25,7 +25,7 @@ class Returning(Worker):
         name, _, _ = batch.message(position).body.split()
         book = self._workshop.book
         queue = batch.head_at(position).routing_key
-        job = book.recall(Job(name, queue, "user", b"requester", self._workshop.terms[name], durable=True))
+        job = book.recall(BookedJob(name, queue, "user", b"requester", self._workshop.terms[name], durable=True))
         held = None if job is None else book.hold.arrive(job, batch, position)
         if held is None:
             super()._give(batch, position)
@@ -58,7 +58,7 @@ class Restarted:
 
     def _begin(self) -> None:
         for name in self.out:
-            job = self.book.recall(Job(name, "q", "user", b"requester", self.workshop.terms[name], durable=True))
+            job = self.book.recall(BookedJob(name, "q", "user", b"requester", self.workshop.terms[name], durable=True))
             assert job is not None
             self.book.hold.begin(job, 1)
 

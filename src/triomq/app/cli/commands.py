@@ -15,6 +15,7 @@ from triomq import __version__
 
 _COMMANDS = {
     "serve": "triomq.app.cli.serve",
+    "worker": "triomq.app.cli.worker",
     "check": "triomq.app.cli.check",
     "publish": "triomq.app.cli.messages",
     "get": "triomq.app.cli.messages",

@@ -41,6 +41,7 @@ from triomq.protocols.emqp import (
     TopicPublished,
     Unknown,
     make_headers,
+    schedule_key,
 )
 
 _MOST_UNACCEPTED: Final = 2000
@@ -281,9 +282,13 @@ class EMQPConnection:
         cron: str = "",
         haste: bool = True,
         run_count: int = 0,
+        retry_count: int = 0,
+        job_timeout: float = 0.0,
         extension: Extension = NO_EXTENSION,
     ) -> None:
         """Have a job run again and again; a second schedule of the same call replaces the first.
+
+        One with a name in its extension frame that is there already, with the same times and options, goes on as it is.
 
         Args:
             queue: Where the jobs go.
@@ -292,13 +297,17 @@ class EMQPConnection:
             cron: five fields.
             haste: Whether the first one runs at once, and not when the interval has passed.
             run_count: How often it runs; 0 is without end.
+            retry_count: As for ``send``.
+            job_timeout: As for ``send``.
             extension: As for ``send``; with ``timezone`` for ``cron``.
 
         Raises:
             Refused: As ``send`` does.
             LocalProtocolError: It has no times.
         """
-        headers = make_headers(guarantee=True, nohaste=not haste, run_count=run_count)
+        headers = make_headers(
+            guarantee=True, nohaste=not haste, run_count=run_count, retry_count=retry_count, timeout=job_timeout
+        )
         await self._do(
             lambda engine: engine.schedule(queue, message, headers, interval=interval, cron=cron, extension=extension)
         )
@@ -306,6 +315,16 @@ class EMQPConnection:
     async def unschedule(self, message: bytes) -> None:
         """End the schedule of a call; raises as ``schedule`` does."""
         await self._do(lambda engine: engine.schedule("", message, ends=True))
+
+    async def unschedule_others(self, name: str, staying: Iterable[bytes]) -> None:
+        """End the schedules that have a name in their extension frames, but for some; raises as ``schedule`` does.
+
+        Args:
+            name: Whose they are.
+            staying: The calls whose schedules stay.
+        """
+        extension = Extension(name=name, staying=tuple(map(schedule_key, staying)))
+        await self._do(lambda engine: engine.schedule("", b"[]", ends=True, extension=extension))
 
     @asynccontextmanager
     async def subscribe(self, topic: str) -> AsyncIterator[EMQPSubscription]:

@@ -201,6 +201,8 @@ class EMQPLink:
                 self._begin_at = inf
                 await self._begin()
                 continue
+            if self._flush_due:
+                self.flush()
             stuck = bool(self._outgoing)
             event = self.engine.handle_timer(trio.current_time())
             if stuck:  # INFORMs and heartbeats of a time without a connection help nobody

@@ -88,7 +88,7 @@ class EMQPRequest(Pending):
         self.id = id
         self.is_accepted = self.is_over = False
         self.error = None
-        self._lot = None
+        self._lot = self._watchers = None
         self.queue = queue
         self.duplicate_of = b""
         """The job that is there in place of this one, once it is accepted; empty if it is this one."""

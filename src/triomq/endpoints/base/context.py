@@ -8,11 +8,12 @@ import msgspec
 import trio
 
 from triomq.actors import Ref
-from triomq.core import Codecs, Directory, Quotas, unix_clock
+from triomq.core import Codecs, Directory, Quotas
 from triomq.endpoints.base.statistics import ScheduleStatistics
 from triomq.endpoints.base.unfinished import Unfinished
 from triomq.endpoints.direct import DirectProtocol, FeedPace
 from triomq.security import FailedLogins, Users
+from triomq.timetable import unix_time
 
 _GUESSES = 2
 """Passwords that are worked out at once: the broker's own loop is to have the rest of the machine."""
@@ -87,4 +88,4 @@ class BrokerContext(msgspec.Struct, frozen=True):
     direct_feeds: dict[Ref, FeedPace] = msgspec.field(default_factory=dict)
     schedules: dict[str, Callable[[], Iterable[ScheduleStatistics]]] = msgspec.field(default_factory=dict)
     lasting: dict[str, object] = msgspec.field(default_factory=dict)
-    unix_time: Callable[[], float] = msgspec.field(default_factory=unix_clock)
+    unix_time: Callable[[], float] = unix_time

@@ -27,8 +27,8 @@ from triomq.endpoints.emqp.shared import shared_peers
 from triomq.endpoints.emqp.topics import TopicListener
 from triomq.endpoints.emqp.worker import Tally
 from triomq.errors import ConfigError
-from triomq.protocols.emqp import BrokerEngine, message_ids
-from triomq.transports.zmq import ZAPMechanism
+from triomq.protocols.emqp import LEAST_FRAMES, USUAL_FRAMES, VERSION, BrokerEngine, message_ids
+from triomq.transports.zmq import MessageForm, ZAPMechanism
 
 _HIGH_WATER: Final = 200
 """Messages that libzmq holds for a peer. Those to a worker are no more than it has asked for, and stand in the account
@@ -36,6 +36,8 @@ of their queues as long as they are not answered; what else is sent is small."""
 
 
 _LOOPBACK: Final = "127.0.0.1"
+
+_FORM: Final = MessageForm((b"", VERSION), LEAST_FRAMES, USUAL_FRAMES)
 
 _PREFIX: Final = 12
 """Random bytes that begin the ids of an endpoint's messages: unique, and libzmq allocates no memory for an id of up to
@@ -61,7 +63,7 @@ class EMQPEndpoint(Endpoint):
         )
         make_client = partial(EMQPPeer, context=context, hub=self)
         self.routers = [
-            RouterListener(context, config.host, port, make_client, admission, high_water=_HIGH_WATER)
+            RouterListener(context, config.host, port, make_client, admission, high_water=_HIGH_WATER, form=_FORM)
             for port in config.ports
         ]
         """Where peers come in over ZeroMQ; empty if it is for code of this program alone."""

@@ -3,9 +3,18 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from triomq.endpoints.emqp.schedules import ScheduleBook
 from triomq.errors import AccessRefused
-from triomq.protocols.emqp import ScheduleRemoved, ScheduleSet, call_problem, schedule_key
+from triomq.protocols.emqp import (
+    NO_EXTENSION,
+    ScheduleRemoved,
+    ScheduleSet,
+    call_problem,
+    encode_extension,
+    schedule_key,
+)
 from triomq.timetable import Timetable
 
 if TYPE_CHECKING:
@@ -40,15 +49,26 @@ def _enter(peer: "EMQPPeer", book: ScheduleBook, event: ScheduleSet) -> None:
         run_count=event.headers.run_count,
         missed="skip" if told.missed == "skip" else "once",
     )
-    book.set(_key(peer, event.message), event.queue, event.headers, event.message, peer.user, timetable)
+    of_jobs = msgspec.structs.replace(told, name="", timezone="", missed="")
+    book.set(
+        _key(peer, event.message), event.queue, event.headers, event.message, peer.user, timetable,
+        owner=told.name, extension=b"" if of_jobs == NO_EXTENSION else encode_extension(of_jobs),
+    )  # fmt: skip
     _acknowledge_when_safe(peer, event.msgid)
 
 
 def remove_schedule(peer: "EMQPPeer", event: ScheduleRemoved) -> None:
     """Have a schedule end, which is in the book, or with all schedulers."""
     if peer.hub.book is not None:
-        peer.hub.book.remove(_key(peer, event.message))
+        if event.extension.name:
+            staying = {f"{key}-{peer.user}" for key in event.extension.staying}
+            peer.hub.book.remove_others(event.extension.name, peer.user, staying)
+        else:
+            peer.hub.book.remove(_key(peer, event.message))
         _acknowledge_when_safe(peer, event.msgid)
+        return
+    if event.extension.name:
+        peer.refuse(event.msgid, "unknown", "schedules of a name are known to a broker with a book of its own alone")
         return
     if problem := call_problem(event.message):
         peer.refuse(event.msgid, "malformed", problem)

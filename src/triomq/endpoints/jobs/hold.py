@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 
 from triomq.core import Batch, Outcome, settle
-from triomq.endpoints.jobs.job import Job, Runner
+from triomq.endpoints.jobs.job import BookedJob, Runner
 
 HOLD_SECONDS: Final = 10.0
 """Seconds after a restart until what was out goes out again: a worker looks for its broker every few seconds, and takes
@@ -51,7 +51,7 @@ class Held(msgspec.Struct, eq=False):
         position: Where in it.
     """
 
-    job: Job
+    job: BookedJob
     attempt: int
     until: float
     runner: Runner | None = None
@@ -70,7 +70,7 @@ class Hold:
     """
 
     def __init__(
-        self, now: Callable[[], float], *, occupy: Callable[[Job], None], leave: Callable[[Job], None]
+        self, now: Callable[[], float], *, occupy: Callable[[BookedJob], None], leave: Callable[[BookedJob], None]
     ) -> None:
         self._now = now
         self._occupy = occupy
@@ -104,7 +104,7 @@ class Hold:
         """When the first of them is not held any longer, by Unix time; infinity if none is."""
         return min((held.until for held in self._held.values()), default=inf)
 
-    def begin(self, job: Job, attempt: int) -> None:
+    def begin(self, job: BookedJob, attempt: int) -> None:
         """Hold a job that was perhaps out with a worker when the broker ended.
 
         Args:
@@ -116,7 +116,7 @@ class Hold:
             self._occupy(job)
         job.attempt = attempt
 
-    def claim(self, job: Job, attempt: int, runner: Runner) -> Held | None:
+    def claim(self, job: BookedJob, attempt: int, runner: Runner) -> Held | None:
         """Have a job go on with the worker that says it has it.
 
         Args:
@@ -142,7 +142,7 @@ class Hold:
             del self._held[job.id]
         return held
 
-    def arrive(self, job: Job, batch: Batch, position: int) -> Held | None:
+    def arrive(self, job: BookedJob, batch: Batch, position: int) -> Held | None:
         """Ask for a job whose message has come out of its queue, before it is admitted.
 
         Args:
@@ -167,7 +167,7 @@ class Hold:
             del self._held[job.id]
         return held
 
-    def _learn(self, held: Held, job: Job) -> None:
+    def _learn(self, held: Held, job: BookedJob) -> None:
         """Take a job as its message has it, of which only its worker had told."""
         held.job = job
         if job.terms.key:

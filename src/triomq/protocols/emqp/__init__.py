@@ -34,6 +34,9 @@ from triomq.protocols.emqp.events import (
 )
 from triomq.protocols.emqp.extension import MOST_RUNNING, NO_EXTENSION, Extension, decode_extension, encode_extension
 from triomq.protocols.emqp.frames import (
+    LEAST_FRAMES,
+    USUAL_FRAMES,
+    VERSION,
     Frames,
     command,
     is_text,
@@ -59,10 +62,13 @@ __all__ = [
     "ENDED",
     "EXTENSIONS",
     "ITEM_WINDOW",
+    "LEAST_FRAMES",
     "MOST_IDS",
     "MOST_RUNNING",
     "NO_EXTENSION",
     "NO_HEADERS",
+    "USUAL_FRAMES",
+    "VERSION",
     # Engines, settings, and what events carry
     "Acknowledged",
     "AdminAsked",

@@ -36,7 +36,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
     Args:
         capabilities: INFORM, and ACK of it: what the sender knows; HEARTBEAT of a peer.
-        name: INFORM: how a person calls the peer.
+        name: INFORM: how a person calls the peer; SCHEDULE and UNSCHEDULE: whose schedule it is.
         running: INFORM of a worker: jobs that it still has, each with its attempt.
         duplicate_of: ACK of a REQUEST: the job that this one would repeat.
         priority: REQUEST and SCHEDULE, from 0 to 9.
@@ -56,6 +56,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
         stream: whether somebody reads the items that the job sends.
         tie: whether the job is to be cancelled when its requester leaves.
         timezone: SCHEDULE: of the cron text, as in the IANA's data base.
+        staying: UNSCHEDULE with a name: all schedules of that name end but these, told by their ``schedule_key``.
         missed: SCHEDULE: what becomes of ticks that nobody was there for.
         state: REPLY: ok, failed, cancelled, timed-out, expired, lost.
         type: REPLY of a failure: its class.
@@ -90,6 +91,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     keep: Milliseconds = 0
     stream: bool = False
     tie: bool = False
+    staying: tuple[str, ...] = ()
     timezone: str = ""
     missed: str = ""
     state: str = ""

@@ -19,6 +19,12 @@ Frames: TypeAlias = tuple[bytes, ...]
 
 VERSION: Final = b"eMQP/1.0"
 
+LEAST_FRAMES: Final = 4
+"""Of a message: an empty one, the version, a command and an id."""
+
+USUAL_FRAMES: Final = {b"REQUEST": 7, b"REPLY": 6, b"READY": 4, b"HEARTBEAT": 5}
+"""How many frames the commands have that come most; without an extension frame."""
+
 LONGEST_ID: Final = 255
 """Bytes of a message's id, as AMQP's message-id has."""
 

@@ -220,7 +220,8 @@ def _interval(frame: bytes) -> float:
 
 def _read_unschedule(frames: Sequence[bytes], reading: ReadingContext) -> ScheduleRemoved:
     message = _message(frames[6 if len(frames) == 7 else 7], reading)
-    return ScheduleRemoved(frames[3], check_name(frames[4]), parse_headers(frames[5]), message)
+    extension = _extension(frames, 9, reading)
+    return ScheduleRemoved(frames[3], check_name(frames[4]), parse_headers(frames[5]), message, extension)
 
 
 def _read_subscribe(frames: Sequence[bytes], reading: ReadingContext) -> Subscribed:

@@ -10,7 +10,8 @@ from triomq.transports.zmq.curve import (
     write_curve_keys,
 )
 from triomq.transports.zmq.dealer import Dealer
-from triomq.transports.zmq.router import HIGH_WATER, Received, Router, Sent
+from triomq.transports.zmq.reading import MessageForm, Received
+from triomq.transports.zmq.router import HIGH_WATER, Router, Sent
 from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket, close_context, make_context
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "CurveKeys",
     "Dealer",
     "Frames",
+    "MessageForm",
     "Question",
     "Received",
     "Router",

@@ -19,7 +19,8 @@ import msgspec
 import trio
 import zmq
 
-from triomq.transports.zmq.router import Received, Router
+from triomq.transports.zmq.reading import Received
+from triomq.transports.zmq.router import Router
 from triomq.transports.zmq.socket import Frames
 
 ADDRESS: Final = "inproc://zeromq.zap.01"

@@ -13,7 +13,7 @@ import trio
 import zmq
 from zmq.backend import Socket as _Backend
 
-from triomq.transports.zmq.router import user_of
+from triomq.transports.zmq.reading import user_of
 from triomq.transports.zmq.socket import BATCH, ZMQSocket
 
 _NOW: Final = int(zmq.DONTWAIT)

@@ -23,13 +23,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final
 
 import trio
 import zmq
 from zmq.backend import Socket as _Backend
 
-from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket
+from triomq.transports.zmq.reading import MessageForm, Received, receive_all, receive_by_form
+from triomq.transports.zmq.socket import ZMQSocket
 
 HIGH_WATER: Final = 10
 """Messages that libzmq holds for a peer: those cannot be counted, put back or dropped. But each time that it is full
@@ -41,10 +42,6 @@ OUTBOX_BYTES: Final = 1024 * 1024
 
 _FRAME: Final = 64
 """Bytes that a frame in an outbox counts beside its content: the object and its place."""
-
-_BATCH_BYTES: Final = 256 * 1024
-"""Bytes from which a series brings no further message: what comes is in memory before anything can refuse it, and that
-the store is behind is seen between series."""
 
 _RETRY: Final = 0.02
 """Seconds until outboxes are tried again, should no wake-up tell that there is room."""
@@ -63,11 +60,6 @@ class Sent(Enum):
     """It was not taken: too much waits for the peer already. ``drained`` is called when there is room again."""
     GONE = "gone"
     """It was not taken: there is no such peer, any more."""
-
-
-Received: TypeAlias = dict[tuple[bytes, str], list[Frames]]
-"""Messages, without the identity, by the identity of their peer and by the user as whom an ``Authenticator`` has let it
-in; that is empty if none was asked."""
 
 
 class _Outbox:
@@ -110,6 +102,7 @@ class Router(ZMQSocket):
         domain: As for ``ZMQSocket``.
         outbox_bytes: What may wait for one peer.
         high_water: Messages that libzmq holds for each.
+        form: Of messages; used where no authenticator is asked.
     """
 
     def __init__(
@@ -122,6 +115,7 @@ class Router(ZMQSocket):
         domain: str = "",
         outbox_bytes: int = OUTBOX_BYTES,
         high_water: int = HIGH_WATER,
+        form: MessageForm | None = None,
     ) -> None:
         super().__init__(context, zmq.ROUTER, high_water=high_water, domain=domain)
         self.socket.rcvhwm = 1000  # reading never stops, so that this is only what one wake-up finds
@@ -130,6 +124,7 @@ class Router(ZMQSocket):
         self._drained = drained
         self._gone = gone
         self._users = bool(domain)
+        self._form = None if domain else form
         self._outbox_bytes = outbox_bytes
         self._outboxes: dict[bytes, _Outbox] = {}
 
@@ -199,25 +194,11 @@ class Router(ZMQSocket):
 
     def _receive_all(self) -> Received:
         found: Received = {}
-        socket, receive, users = self.socket, _Backend.recv, self._users
-        room, count, user = _BATCH_BYTES, 0, ""
         try:
-            while room > 0 and count < BATCH:
-                identity = receive(socket, _NOW)  # which something follows always
-                frame = receive(socket, _NOW, False)
-                frames = [frame.bytes]
-                while frame.more:
-                    frame = receive(socket, _NOW, False)
-                    frames.append(frame.bytes)
-                room -= sum(map(len, frames))
-                count += 1
-                if users:
-                    user = user_of(frame)
-                messages = found.get((identity, user))
-                if messages is None:
-                    found[identity, user] = [frames]
-                else:
-                    messages.append(frames)
+            if self._form is None:
+                receive_all(self.socket, found, asks_users=self._users)
+            else:
+                receive_by_form(self.socket, found, self._form)
         except zmq.Again:
             pass
         except zmq.ZMQError as error:
@@ -253,12 +234,3 @@ class Router(ZMQSocket):
                 outbox.remove(count, now)
             if sent is not Sent.FULL and self._outboxes.pop(identity, None) is not None:
                 (self._drained if sent is Sent.TAKEN else self._gone)(identity)
-
-
-def user_of(frame: zmq.Frame) -> str:
-    """Return as whom the sender of a frame was let in; empty if no authenticator was asked."""
-    try:
-        user = frame.get("User-Id")
-    except zmq.ZMQError:  # there is no such property: NULL, with no authenticator
-        return ""
-    return user if isinstance(user, str) else ""
