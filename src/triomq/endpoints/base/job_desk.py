@@ -54,6 +54,7 @@ class DeadJob(msgspec.Struct, frozen=True):
         message: The text of that.
         traceback: Where that came from.
         time: When it has ended, in Unix time.
+        properties: What else its message has, for whom it belongs to.
     """
 
     place: int
@@ -67,6 +68,7 @@ class DeadJob(msgspec.Struct, frozen=True):
     message: str
     traceback: str
     time: float
+    properties: bytes
 
 
 class JobDesk(Protocol):
@@ -81,19 +83,20 @@ class JobDesk(Protocol):
     def arguments_of(self, payload: bytes) -> dict[str, object]:
         """Return the arguments in a payload: ``args`` and ``kwargs``."""
 
-    def list(self, browse: Browser, after: str = "") -> Iterator[FoundJob]:
+    def unended(self, browse: Browser, after: str = "") -> Iterator[FoundJob]:
         """Yield jobs that have not ended, those first that are out of their queues."""
 
-    def list_dead(self, browse: Browser, after: int = 0) -> Iterator[DeadJob]:
+    def dead(self, browse: Browser, after: int = 0) -> Iterator[DeadJob]:
         """Yield jobs that have failed for good, the oldest first."""
 
-    def end_of(self, job: str) -> str | None:
-        """Return how a job has ended that did so lately; None if it has not, or is not known."""
+    def summary(self, job: str) -> FoundJob | None:
+        """Return what is known of a job without its message, also how it has ended if it did so lately."""
 
-    def cancel(self, job: str, may: Callable[[str], None], *, tree: bool) -> bool:
+    def cancel(self, browse: Browser, job: str, may: Callable[[str], None], *, tree: bool) -> bool:
         """End a job, with its children if that is wanted; return whether it has ended already.
 
         Args:
+            browse: Asks a queue for messages.
             job: Its id.
             may: Called with the user whose job it is; raises if it is not to be cancelled.
             tree: Whether its children are to end at once too.

@@ -23,6 +23,7 @@ from triomq.endpoints.emqp.config import EMQP
 from triomq.endpoints.emqp.content import TOPICS, Origins
 from triomq.endpoints.emqp.job_book import JobClock, job_book, result_book
 from triomq.endpoints.emqp.job_content import JobOrigins
+from triomq.endpoints.emqp.job_desk import EMQPJobDesk
 from triomq.endpoints.emqp.peer import EMQPPeer
 from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
 from triomq.endpoints.emqp.shared import shared_peers
@@ -119,6 +120,7 @@ class EMQPEndpoint(Endpoint):
             await domain.ref.ask(DeclareSink(TOPICS, SinkOptions(kind=SinkKind.TOPIC)))
         self.jobs = job_book(self.context, domain.directory)
         self.results = result_book(self.context, domain.directory)
+        self.context.jobs[self.domain_name] = EMQPJobDesk(self.context, domain.directory, self.jobs, self.new_id)
         if self._owns_schedules:
             self.book = self._find_book(domain.directory)
             self.context.schedules[self.domain_name] = self.book.statistics

@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from triomq.core import Publisher
+from triomq.core import NotResident, Publisher
 from triomq.endpoints.base.job_desk import Browser, DeadJob, FoundJob, JobDesk
 from triomq.endpoints.management.paging import Paged
 from triomq.errors import NotFound
@@ -51,7 +51,7 @@ class JobInspector:
         desk, matches = self._desk, _matcher(asked.name)
         if desk is None:
             return
-        for job in desk.list(self._browse, asked.after):
+        for job in desk.unended(self._browse, asked.after):
             if asked.queue not in ("", job.queue) or asked.state not in ("", job.state):
                 continue
             name = desk.name_of(job.payload)
@@ -63,7 +63,7 @@ class JobInspector:
         desk, matches = self._desk, _matcher(asked.name)
         if desk is None:
             return
-        for job in desk.list_dead(self._browse, asked.after):
+        for job in desk.dead(self._browse, asked.after):
             name = desk.name_of(job.payload)
             if matches(name):
                 yield Paged(job.place, _dead_record(job, name), _shorten)
@@ -76,18 +76,34 @@ class JobInspector:
         """
         desk = self._desk
         if desk is not None:
-            for job in islice(desk.list(self._browse), _LOOKED_AT):
-                if job.id == asked.job:
-                    return self._details(desk, job)
-            for dead in desk.list_dead(self._browse):
-                if dead.id == asked.job:
-                    return self._dead_details(desk, dead)
-            end = desk.end_of(asked.job)
-            if end is not None:
-                return JobDetails(asked.job, end)
+            job = self._find(desk, asked.job)
+            if job is not None:
+                return self._details(desk, job)
+            dead = self._find_dead(desk, asked.job)
+            if dead is not None:
+                return self._dead_details(desk, dead)
+            job = desk.summary(asked.job)
+            if job is not None:
+                return self._details(desk, job)
         raise NotFound(
             f"there is no job '{asked.job}', or it has ended too long ago; `triomq jobs list` shows those here"
         )
+
+    def _find(self, desk: JobDesk, job: str) -> FoundJob | None:
+        """Look for a job, as far as messages are in memory; only the first ones are waited for."""
+        looked_at = 0
+        try:
+            for found in islice(desk.unended(self._browse), _LOOKED_AT):
+                looked_at += 1
+                if found.id == job:
+                    return found
+        except NotResident:
+            if not looked_at:
+                raise
+        return None
+
+    def _find_dead(self, desk: JobDesk, job: str) -> DeadJob | None:
+        return next((found for found in desk.dead(self._browse) if found.id == job), None)
 
     def _details(self, desk: JobDesk, job: FoundJob) -> JobDetails:
         record = _record(job, desk.name_of(job.payload))
@@ -122,7 +138,7 @@ class JobInspector:
 
     def _with_arguments(self, details: JobDetails, desk: JobDesk, queue: str, payload: bytes) -> JobDetails:
         """Add the arguments, if the asker may see them, and they fit."""
-        if not self._may_read(queue) or len(payload) > self._room:
+        if not payload or not self._may_read(queue) or len(payload) > self._room:
             return details
         whole = msgspec.structs.replace(details, **desk.arguments_of(payload))
         return whole if len(encode(whole)) <= self._room else details
@@ -139,7 +155,7 @@ class JobInspector:
         """
         if self._desk is None:
             raise NotFound(f"there is no job '{asked.job}'")
-        return JobCancelled(self._desk.cancel(asked.job, may, tree=asked.tree))
+        return JobCancelled(self._desk.cancel(self._browse, asked.job, may, tree=asked.tree))
 
     def requeue(self, asked: RequeueJob, publisher: Publisher) -> JobRequeued:
         """Send a job again that has failed for good; as the asker, who has to read dead letters and to publish.
@@ -150,9 +166,9 @@ class JobInspector:
         """
         desk = self._desk
         if desk is not None:
-            for dead in desk.list_dead(self._browse):
-                if dead.id == asked.job:
-                    return JobRequeued(desk.send_again(dead, publisher), desk.dead_letters)
+            dead = self._find_dead(desk, asked.job)
+            if dead is not None:
+                return JobRequeued(desk.send_again(dead, publisher), desk.dead_letters)
         raise NotFound(f"there is no dead letter of a job '{asked.job}'; `triomq jobs dead` lists them")
 
 
