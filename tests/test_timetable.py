@@ -1,14 +1,16 @@
 """When schedules are due: intervals, cron texts in time zones, summer time, and ticks that were missed."""
 
 from datetime import datetime
+from time import time
 from zoneinfo import ZoneInfo
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.errors import Refused
-from triomq.timetable import Progress, Timetable, advance, begin, resume
+from triomq.timetable import VIRTUAL_START, Progress, Timetable, advance, begin, resume, unix_time
 
 OSLO = "Europe/Oslo"
 
@@ -144,3 +146,20 @@ def test_next_interval_is_always_later_and_at_most_one_away(interval: float, anc
     tick = Timetable(interval=interval).tick_after(anchor + passed, anchor)
     assert tick is not None
     assert anchor + passed < tick <= anchor + passed + interval + 1e-6
+
+
+# The clock
+
+
+async def test_unix_time_goes_with_virtual_time(autojump_clock: object) -> None:
+    assert unix_time() == pytest.approx(VIRTUAL_START)
+    await trio.sleep(86_400)
+    assert unix_time() == pytest.approx(VIRTUAL_START + 86_400)
+
+
+async def test_unix_time_is_that_of_the_machine_in_real_time() -> None:
+    assert unix_time() == pytest.approx(time(), abs=5)
+
+
+def test_unix_time_is_known_outside_of_trio() -> None:
+    assert unix_time() == pytest.approx(time(), abs=5)

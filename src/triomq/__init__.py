@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from triomq.app.portal import open_asyncio_broker as open_asyncio_broker
     from triomq.app.portal import open_blocking_broker as open_blocking_broker
     from triomq.app.portal import open_portal as open_portal
+    from triomq.jobs import Job as Job
+    from triomq.jobs import Jobs as Jobs
+    from triomq.jobs import current_job as current_job
 
 # The module of each public name; __all__ below lists the same names for tools that read and do not run.
 _MODULES = {
@@ -54,6 +57,8 @@ _MODULES = {
     "Delivery": "triomq.app",
     "DomainHandle": "triomq.app",
     "EMQP": "triomq.app",
+    "Job": "triomq.jobs",
+    "Jobs": "triomq.jobs",
     "LocalFeed": "triomq.app",
     "Log": "triomq.app",
     "Peer": "triomq.app",
@@ -68,6 +73,7 @@ _MODULES = {
     "TLS": "triomq.app",
     "User": "triomq.app",
     "UserLimits": "triomq.app",
+    "current_job": "triomq.jobs",
     "load_config": "triomq.app",
     "make_predicate": "triomq.app",
     "open_asyncio_broker": "triomq.app.portal",
@@ -90,6 +96,8 @@ __all__ = [
     "Config",
     "Delivery",
     "DomainHandle",
+    "Job",
+    "Jobs",
     "LocalFeed",
     "Log",
     "Peer",
@@ -104,6 +112,7 @@ __all__ = [
     "User",
     "UserLimits",
     "__version__",
+    "current_job",
     "load_config",
     "make_predicate",
     "open_asyncio_broker",

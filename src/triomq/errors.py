@@ -11,6 +11,7 @@ TriomqError
 ├─ Disconnected · ConsumerCancelled
 ├─ ActorError               ActorStopped · HandlerFailed · MailboxFull · NameTaken · NoSuchActor · RestartLimitExceeded
 ├─ JobError                 WrongArguments · WrongResult · UnknownJob · NoRunningJob · NotConnected · AlreadyConnected
+│  │                        NoSuchJob · ResultNotKept
 │  └─ JobFailed             JobTimedOut · JobCancelled · JobExpired · WorkerLost · JobsFailed (an ExceptionGroup, too)
 ├─ StoreError               StoreLocked · StoreCorrupt · StoreTooNew · DiskFull · StoreUnwritable
 └─ ConfigError
@@ -277,6 +278,14 @@ class NotConnected(JobError):
 
 class AlreadyConnected(JobError):
     """Jobs were connected a second time; one ``Jobs`` has one broker at a time."""
+
+
+class NoSuchJob(JobError):
+    """The broker knows no job of that id, or has forgotten it since it ended."""
+
+
+class ResultNotKept(JobError):
+    """A job has ended well, and its result went to its sender alone."""
 
 
 class JobFailed(JobError):

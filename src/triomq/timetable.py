@@ -18,12 +18,15 @@ Rules:
 """
 
 import math
+import sys
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Literal, TypeAlias
+from time import time
+from typing import Final, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
+import trio
 from cronsim import CronSim, CronSimError
 
 from triomq.errors import Refused
@@ -128,3 +131,28 @@ def resume(timetable: Timetable, progress: Progress, now: float) -> Progress:
     if timetable.missed == "once" or progress.due is None or progress.due >= now:
         return progress
     return Progress(progress.anchor, timetable.tick_after(now, progress.anchor), progress.runs)
+
+
+VIRTUAL_START: Final = 946_684_800.0
+"""The Unix time at which virtual time begins: the first second of the year 2000, in UTC. A fixed one, so that a test of
+a timetable does the same on each day on which it runs."""
+
+
+def unix_time() -> float:
+    """Return the Unix time, as timetables and deadlines go by it; in a Trio run and outside of any.
+
+    That is the machine's clock, which may be set, and goes on while the machine sleeps. In virtual time
+    (``trio.testing.MockClock``) it goes with Trio's clock, so that what is due in a day is due when a test has slept
+    for a day.
+    """
+    if "trio.testing" in sys.modules and _is_virtual():
+        return VIRTUAL_START + trio.current_time()
+    return time()
+
+
+def _is_virtual() -> bool:
+    """Return whether Trio's clock is one that tests turn."""
+    try:
+        return isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
+    except RuntimeError:
+        return False  # there is no Trio run here

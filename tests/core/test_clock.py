@@ -1,13 +1,9 @@
 from math import inf
-from time import time
 
-import pytest
-import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.core import Clock, unix_clock
-from triomq.core.clock import VIRTUAL_START
+from triomq.core import Clock
 
 
 def test_due_items_are_returned_once_earliest_first() -> None:
@@ -66,14 +62,3 @@ def test_clock_tells_whom_a_plain_table_would_tell(settings: list[tuple[int, int
     due = clock.take_due(now)
     assert sorted(due) == sorted(whom for whom, deadline in table.items() if deadline <= now)
     assert [table[whom] for whom in due] == sorted(table[whom] for whom in due)
-
-
-async def test_unix_time_goes_with_virtual_time(autojump_clock: object) -> None:
-    now = unix_clock()
-    assert now() == pytest.approx(VIRTUAL_START)
-    await trio.sleep(86_400)
-    assert now() == pytest.approx(VIRTUAL_START + 86_400)
-
-
-async def test_unix_time_is_that_of_the_machine_in_real_time() -> None:
-    assert unix_clock()() == pytest.approx(time(), abs=5)

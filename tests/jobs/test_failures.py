@@ -7,6 +7,7 @@ import pytest
 
 from triomq.errors import JobCancelled, JobExpired, JobFailed, JobsFailed, JobTimedOut, WorkerLost
 from triomq.jobs.failures import Failure, describe, error_of
+from triomq.protocols.emqp import Extension
 
 
 def caught(error: Exception) -> Exception:
@@ -18,15 +19,8 @@ def caught(error: Exception) -> Exception:
 
 def sent(failure: Failure) -> JobFailed:
     """Return what the caller of job 7 gets."""
-    return error_of(
-        "7",
-        "shop.sell",
-        "failed",
-        failure.payload(),
-        kind=failure.type,
-        reason=failure.message,
-        remote=failure.traceback,
-    )
+    ended = Extension(state="failed", type=failure.type, message=failure.message, traceback=failure.traceback)
+    return error_of("7", "shop.sell", ended, failure.payload())
 
 
 def test_error_has_class_text_and_traceback_of_the_remote_one() -> None:
@@ -50,7 +44,7 @@ def test_error_has_class_text_and_traceback_of_the_remote_one() -> None:
     ],
 )
 def test_each_end_has_a_class(state: str, kind: type[JobFailed], text: str) -> None:
-    found = error_of("7", "shop.sell", state)
+    found = error_of("7", "shop.sell", Extension(state=state))
     assert type(found) is kind
     assert str(found) == text
 
@@ -72,7 +66,7 @@ def test_group_comes_back_as_a_group() -> None:
 
 
 def test_errors_can_be_pickled() -> None:
-    error = error_of("7", "f", "cancelled", reason="by hand", remote="x")
+    error = error_of("7", "f", Extension(state="cancelled", message="by hand", traceback="x"))
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.job, again.__notes__) == (str(error), "7", error.__notes__)
     group = sent(describe(ExceptionGroup("two", [ValueError("b")])))
@@ -109,4 +103,4 @@ def test_what_is_sent_is_bounded() -> None:
 
 def test_message_of_a_released_worker_is_no_group() -> None:
     for message in (b"", b"\xff", b'{"value": 5}', b'{"errors": 5}'):
-        assert type(error_of("7", "f", "failed", message)) is JobFailed
+        assert type(error_of("7", "f", Extension(state="failed"), message)) is JobFailed

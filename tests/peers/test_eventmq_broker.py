@@ -2,7 +2,7 @@
 
 import socket
 from ast import literal_eval
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -75,14 +75,26 @@ async def test_jobs_with_guarantee_run_although_their_job_manager_is_killed(prog
         await until(lambda: not broker.directory.queues["default"].statistics().unsettled)
 
 
-async def test_job_manager_comes_back_after_a_restart_of_the_broker(programs: Programs, tmp_path: Path) -> None:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        config = EMQP(port=free.getsockname()[1])
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that is free whenever no broker listens there: as long as somebody holds it so, connections that begin on
+    this machine, a job manager's that looks for its broker among them, are not given it.
+    """
+    with closing(socket.socket()) as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+async def test_job_manager_comes_back_after_a_restart_of_the_broker(
+    programs: Programs, tmp_path: Path, port: int
+) -> None:
+    config = EMQP(port=port)
     async with open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker:
         start_job_manager(programs, address_of(broker))
         await until(lambda: slots(broker) == 2)  # one whose ACK is lost waits for it for ever
     async with open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker:
+        await until(lambda: slots(broker) == 2)  # it has noticed, after 15 seconds of silence
         lines = "eventmq.defer_job(socket, jobs.add, args=(7,), guarantee=True)"
         programs.run_client(address_of(broker), SENDER + lines)
         await until(lambda: programs.results() == [7])

@@ -26,7 +26,7 @@ from triomq.protocols.control import Definitions
 from triomq.store import DISK_RESERVE
 from triomq.store.hosting import HostKind
 
-_OTHERS = ("TRIOMQ_URL",)
+_OTHERS = ("TRIOMQ_URL", "TRIOMQ_BROKER")
 """Variables of other commands, ignored here."""
 
 _OPTIONS = {

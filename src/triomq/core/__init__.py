@@ -3,7 +3,7 @@
 from triomq.core.access import EVERYTHING, Permissions
 from triomq.core.backlog import Entry
 from triomq.core.batch import Batch
-from triomq.core.clock import Clock, unix_clock
+from triomq.core.clock import Clock
 from triomq.core.delivery import (
     CloseFeed,
     Deliver,
@@ -264,6 +264,5 @@ __all__ = [
     "settle",
     "take_now",
     "traits_of",
-    "unix_clock",
     "unpack_arguments",
 ]

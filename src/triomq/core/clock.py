@@ -4,39 +4,14 @@ A queue with a TTL has no timer of its own. It sets its next deadline here, at m
 that has come, and sets the next. The domain runs the clock (``Domain``), so that ten thousand queues cost one task.
 """
 
-import sys
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from math import inf
-from time import time
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import trio
 
 T = TypeVar("T")
-
-VIRTUAL_START: Final = 946_684_800.0
-"""The Unix time at which virtual time begins: the first second of the year 2000, in UTC. A fixed one, so that a test of
-a timetable does the same on each day on which it runs."""
-
-
-def unix_clock() -> Callable[[], float]:
-    """Return what gives the Unix time of this Trio run.
-
-    That is the machine's clock, which may be set, and goes on while the machine sleeps, as timetables want it. In
-    virtual time (``trio.testing.MockClock``) it is one that goes with Trio's, so that what is due in a day is due when
-    a test has slept for a day.
-    """
-    if _is_virtual():
-        start = VIRTUAL_START - trio.current_time()
-        return lambda: start + trio.current_time()
-    return time
-
-
-def _is_virtual() -> bool:
-    """Return whether Trio's clock is one that tests turn."""
-    return "trio.testing" in sys.modules and isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
-
 
 _SPARE = 64  # stale entries that are always tolerated: below it a clean-up costs more than it saves
 

@@ -10,7 +10,7 @@ Nothing is unpickled: a caller gets a ``JobFailed`` that names the remote class,
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -102,24 +102,32 @@ def _shortened(text: str, longest: int) -> str:
     return f"{text[: longest // 3]}\n…\n{text[-longest * 2 // 3 :]}"
 
 
-def error_of(
-    job: str, name: str, state: str, message: bytes = b"", *, kind: str = "", reason: str = "", remote: str = ""
-) -> JobFailed:
+class _Ended(Protocol):
+    """An extension frame, or a state."""
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def traceback(self) -> str: ...
+
+
+def error_of(job: str, name: str, ended: _Ended, message: bytes = b"") -> JobFailed:
     """Return the error that a caller gets for a job that has ended otherwise than well.
 
     Args:
         job: Its id.
         name: What was called.
-        state: As an extension frame has it.
+        ended: The extension frame of its REPLY, or its state.
         message: Of the REPLY, with the errors of a group.
-        kind: The remote class.
-        reason: Its text.
-        remote: The remote traceback.
     """
-    found = _STATES.get(state, JobFailed)
-    if found is JobFailed and (errors := _errors_in(message)):
-        return JobsFailed(job, name, kind, reason, remote, [_error(job, name, each) for each in errors])
-    return found(job, name, kind, reason, remote)
+    kind = _STATES.get(ended.state, JobFailed)
+    if kind is JobFailed and (errors := _errors_in(message)):
+        return _error(job, name, Failure(ended.type, ended.message, ended.traceback, errors))
+    return kind(job, name, ended.type, ended.message, ended.traceback)
 
 
 def _errors_in(message: bytes) -> tuple[Failure, ...]:

@@ -1,12 +1,22 @@
 """What ``@jobs.job`` makes of a function: the function still, and the ways to have a worker call it."""
 
-from collections.abc import AsyncIterator, Callable
-from functools import update_wrapper
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from copy import copy
+from functools import partial, update_wrapper
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
 
+from triomq.errors import WrongArguments
 from triomq.jobs.definition import JobDefinition
+from triomq.jobs.orders import CallOptions, Order, OrderForm
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from triomq.jobs.blocking import BlockingCalls, BlockingStreams
+    from triomq.jobs.handle import Job, JobStream
+    from triomq.jobs.link import Link
     from triomq.jobs.registry import Jobs
 
 P = ParamSpec("P")
@@ -14,15 +24,196 @@ Returned = TypeVar("Returned")
 R = TypeVar("R")
 T = TypeVar("T")
 
+_CHUNK = 250
+"""Jobs of one ``map`` that are made in one turn: 5 ms at most, in which no other task runs."""
+
+
+class CallArguments(TypedDict, total=False):
+    """What ``using`` takes; see ``CallOptions``."""
+
+    delay: float
+    at: "datetime"
+    deadline: float
+    queue: str
+    priority: int
+    retries: int
+    timeout: float
+    unique: bool | str
+    key: str
+    keep: float
+    trace: str
+    detached: bool
+    tied: bool
+
+
+class _Sender(Generic[P]):
+    """What all ways to send have in common."""
+
+    def __init__(self, jobs: "Jobs", definition: JobDefinition, options: CallOptions) -> None:
+        self._jobs = jobs
+        self._blocks = False
+        self._form = OrderForm(definition, options)
+
+    @property
+    def definition(self) -> JobDefinition:
+        """Name, options and conversion."""
+        return self._form.definition
+
+    def _link(self) -> "Link":
+        link = self._jobs.link()
+        return link.for_threads() if self._blocks else link
+
+    def _for_threads(self) -> Self:
+        """Return the same, over a link that blocks."""
+        other = copy(self)
+        other._blocks = True
+        return other
+
+    def _order(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Order:
+        order = self._form.fill(args, kwargs)
+        for middleware in self._jobs.middleware:
+            order = middleware.before_enqueue(order)
+        return order
+
+    async def _send(self, args: tuple[object, ...], kwargs: dict[str, object]) -> "Job[R]":
+        from triomq.jobs.handle import Job
+        from triomq.jobs.link import place
+
+        link = self._link()
+        order = self._order(args, kwargs)
+        request = await link.run(partial(place, link.connection, order))
+        return Job(link, request.duplicate_of or request.id, order.definition, request)
+
+
+class Caller(_Sender[P], Generic[P, R]):
+    """The ways to have a function called by a worker; a job is one, and ``using`` makes others."""
+
+    async def send(self, *args: P.args, **kwargs: P.kwargs) -> "Job[R]":
+        """Send it to a worker, and return its handle as soon as the broker has it safely.
+
+        A job that is sent inside a job is a child of that attempt: it is cancelled when that fails or is cancelled.
+        Cancelled while it waits for the broker, it may have been sent, or not.
+
+        Args:
+            args: Those of the function.
+            kwargs: Those of the function.
+
+        Raises:
+            WrongArguments: The function does not take them; the text has the path to the wrong one.
+            NotConnected: There is no ``jobs.connect`` around this.
+            LimitExceeded: The queue is full, or the broker is short of memory or disk.
+            AccessRefused: The user may not.
+        """
+        return await self._send(args, kwargs)
+
+    async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Send it to a worker, and wait for its result; cancelling this cancels the job.
+
+        Its deadline is that of the task: ``with trio.fail_after(5): await f.call(…)`` gives it five seconds, wherever
+        it is then; what is of no use any more is not begun.
+
+        Args:
+            args: Those of the function.
+            kwargs: Those of the function.
+
+        Raises:
+            JobFailed: As ``Job.result`` does, also the others there.
+            WrongArguments: As ``send`` does, also the others there.
+        """
+        from triomq.jobs.handle import Job
+        from triomq.jobs.link import call
+
+        link = self._link()
+        order = self._order(args, kwargs)
+        job, reply = await link.run(partial(call, link.connection, order))
+        return Job[R](link, job, order.definition).outcome(reply)
+
+    async def map(self, *values: Iterable[object], **kwargs: object) -> "list[Job[R]]":
+        """Send it for each value, as many at a time as the broker takes, and return the handles in the same order.
+
+        Args:
+            values: The first arguments, as ``map`` of Python takes them: one iterable for each.
+            kwargs: The same arguments for all.
+
+        Raises:
+            WrongArguments: As ``send`` does, also the others; the jobs before that one are sent.
+        """
+        from triomq.jobs.handle import Job
+        from triomq.jobs.link import place_all, wait_placed
+
+        link = self._link()
+        orders = self._orders(zip(*values, strict=len(values) > 1), kwargs)
+        jobs: list[Job[R]] = []
+        while chunk := list(islice(orders, _CHUNK)):
+            requests = await link.run(partial(place_all, link.connection, chunk))
+            jobs += [Job(link, request.id, self.definition, request) for request in requests]
+        await link.run(partial(wait_placed, link.connection, [job.request for job in jobs if job.request is not None]))
+        return jobs
+
+    def _orders(self, values: Iterable[tuple[object, ...]], kwargs: dict[str, object]) -> Iterator[Order]:
+        for place, args in enumerate(values):
+            try:
+                yield self._order(args, kwargs)
+            except WrongArguments as error:
+                raise WrongArguments(f"{error} (in value {place} of map)") from None
+
+    def handle(self, job: str) -> "Job[R]":
+        """Return the handle of a job of this function by its id, whoever has sent it; see ``Jobs.handle``."""
+        from triomq.jobs.handle import Job
+
+        return Job(self._link(), job.encode(), self.definition)
+
+    @property
+    def blocking(self) -> "BlockingCalls[P, R]":
+        """The same ways for plain threads: ``f.blocking.send(…)``."""
+        from triomq.jobs.blocking import BlockingCalls
+
+        return BlockingCalls(self._for_threads())
+
+
+class StreamCaller(_Sender[P], Generic[P, T]):
+    """The ways to have a generator run by a worker; a job is one, and ``using`` makes others."""
+
+    @asynccontextmanager
+    async def stream(self, *args: P.args, **kwargs: P.kwargs) -> "AsyncIterator[JobStream[T]]":
+        """Send it to a worker, and take its items: ``async with f.stream(…) as items: async for item in items: …``.
+
+        The worker is held back by a slow reader. Leaving the block cancels the job, unless it has ended. Once its first
+        item has gone out it is not tried again.
+
+        Args:
+            args: Those of the function.
+            kwargs: Those of the function.
+
+        Raises:
+            WrongArguments: As ``Caller.send`` does, also the others.
+        """
+        stream = await self.begin(*args, **kwargs)
+        try:
+            yield stream
+        finally:
+            await stream.job.close()
+
+    async def begin(self, *args: P.args, **kwargs: P.kwargs) -> "JobStream[T]":
+        """Send it to a worker, and return its items; who calls this cancels the job that nobody reads any more."""
+        from triomq.jobs.handle import JobStream
+
+        job: Job[None] = await self._send(args, kwargs)
+        return JobStream(job)
+
+    @property
+    def blocking(self) -> "BlockingStreams[P, T]":
+        """The same for plain threads: ``f.blocking.stream(…)``."""
+        from triomq.jobs.blocking import BlockingStreams
+
+        return BlockingStreams(self._for_threads())
+
 
 class _Function(Generic[P, Returned]):
-    """What functions and streams have in common."""
+    """A job that can be called as the function that it was."""
 
-    def __init__(self, jobs: "Jobs", definition: JobDefinition) -> None:
-        self._jobs = jobs
-        self.definition = definition
-        """Name, options and conversion."""
-        update_wrapper(self, definition.function)
+    _jobs: "Jobs"
+    definition: JobDefinition
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Returned:
         """Call the function here and now, as if it were no job."""
@@ -33,12 +224,35 @@ class _Function(Generic[P, Returned]):
         return f"<{type(self).__name__} {self.definition.name}>"
 
 
-class JobFunction(_Function[P, Returned], Generic[P, Returned, R]):
+class JobFunction(_Function[P, Returned], Caller[P, R], Generic[P, Returned, R]):
     """A function that workers call; made by the decorators of ``Jobs``."""
 
+    def __init__(self, jobs: "Jobs", definition: JobDefinition) -> None:
+        Caller.__init__(self, jobs, definition, CallOptions())
+        update_wrapper(self, definition.function)
 
-class StreamFunction(_Function[P, AsyncIterator[T]], Generic[P, T]):
-    """An async generator whose items come from a worker; made by the decorators of ``Jobs``."""
+    def using(self, **options: Unpack[CallArguments]) -> Caller[P, R]:
+        """Return the ways to send it with other options: ``await f.using(delay=60, priority=5).send(…)``.
+
+        Args:
+            options: See ``CallOptions``.
+
+        Raises:
+            ConfigError: One of them is wrong.
+        """
+        return Caller(self._jobs, self.definition, CallOptions(**options))
 
 
-AnyFunction = Callable[..., object]
+class StreamFunction(_Function[P, AsyncIterator[T]], StreamCaller[P, T], Generic[P, T]):
+    """A generator whose items come from a worker; made by the decorators of ``Jobs``."""
+
+    def __init__(self, jobs: "Jobs", definition: JobDefinition) -> None:
+        StreamCaller.__init__(self, jobs, definition, CallOptions())
+        update_wrapper(self, definition.function)
+
+    def using(self, **options: Unpack[CallArguments]) -> StreamCaller[P, T]:
+        """Return the ways to run it with other options; see ``JobFunction.using``."""
+        return StreamCaller(self._jobs, self.definition, CallOptions(**options))
+
+
+AnyFunction = JobFunction[..., object, object] | StreamFunction[..., object]

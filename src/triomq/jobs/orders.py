@@ -7,7 +7,6 @@
 Most calls of a job differ in their payloads alone, so everything else is made once, with its form.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import inf
@@ -21,6 +20,7 @@ from triomq.jobs.definition import JobDefinition
 from triomq.jobs.options import Priority, Seconds, in_milliseconds
 from triomq.jobs.running import find_current_job
 from triomq.protocols.emqp import Extension, Headers, make_headers
+from triomq.timetable import unix_time
 
 _LONGEST_TEXT = 255
 """Characters of a key on the wire."""
@@ -42,6 +42,7 @@ class CallOptions(Checked, frozen=True, kw_only=True):
         keep: Seconds for which its result stays with the broker.
         trace: A traceparent; that of the job that runs here if empty.
         detached: Whether a job that is sent by another one is no child of that: it goes on when that fails.
+        tied: Whether it is cancelled when its sender goes, or is lost.
     """
 
     delay: Seconds = 0.0
@@ -56,6 +57,7 @@ class CallOptions(Checked, frozen=True, kw_only=True):
     keep: Seconds | None = None
     trace: Annotated[str, msgspec.Meta(max_length=_LONGEST_TEXT)] = ""
     detached: bool = False
+    tied: bool = False
 
     def __post_init__(self) -> None:
         """Check what the annotations cannot say."""
@@ -108,17 +110,20 @@ class OrderForm:
         keep = own.keep if options.keep is None else options.keep
         priority = own.priority if options.priority is None else options.priority
         first, most = own.backoff
+        has_key = bool(own.key or options.key)
+        self._has_key = has_key or bool(own.max_concurrency or own.rate)
         self._extension = Extension(
             priority=priority or None,
             delay=in_milliseconds("delay", options.delay),
             backoff=(in_milliseconds("backoff", first), in_milliseconds("backoff", most)) if retries else None,
-            limit=own.max_concurrency,
+            limit=own.max_concurrency or int(has_key and not own.rate),  # a key alone is for one at a time
+            timeout=in_milliseconds("timeout", timeout),
             rate=own.rate,
             keep=in_milliseconds("keep", keep),
             trace=options.trace,
             stream=definition.is_stream,
+            tie=options.tied,
         )
-        self._has_key = bool(own.key or own.max_concurrency or own.rate or options.key)
 
     def fill(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Order:
         """Return the order for one call; call it where the caller is, since the job that runs there counts.
@@ -149,7 +154,7 @@ class OrderForm:
             self._extension,
             key=_bounded(self.definition.key_of(args, kwargs) if key is None else key),
             unique=_bounded(self.definition.unique_of(self._unique, args, kwargs)),
-            delay=self._extension.delay if at is None else max(0, round((at.timestamp() - time.time()) * 1000)),
+            delay=self._extension.delay if at is None else max(0, round((at.timestamp() - unix_time()) * 1000)),
         )
 
 

@@ -1,17 +1,26 @@
 """``Jobs``: the functions that a program sends to workers, and that a worker of that program runs."""
 
+import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from typing import Never, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Never, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
-from triomq.errors import ConfigError, Refused, UnknownJob
+from triomq.errors import AlreadyConnected, ConfigError, NotConnected, Refused, UnknownJob
 from triomq.jobs.arguments import read_name
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.function import JobFunction, StreamFunction
+from triomq.jobs.middleware import Middleware
 from triomq.jobs.options import JobOptions
 from triomq.timetable import Missed, Timetable
+
+if TYPE_CHECKING:
+    from triomq.jobs.connecting import Where
+    from triomq.jobs.handle import Job
+    from triomq.jobs.link import Link
+    from triomq.jobs.outside import WhereOutside
 
 P = ParamSpec("P")
 C = TypeVar("C")
@@ -70,16 +79,25 @@ class JobDecorator:
         return self._jobs.add(JobDefinition(function, self._options, self._name))
 
 
-class ScheduleDecorator(JobDecorator):
-    """What ``jobs.every(…)`` and ``jobs.cron(…)`` return: it makes a job of a function that takes nothing."""
+class ScheduleDecorator:
+    """What ``jobs.every(…)`` and ``jobs.cron(…)`` return: it gives a schedule to a function, or to a job."""
 
     def __init__(self, jobs: "Jobs", options: JobOptions, name: str, timetable: Timetable) -> None:
-        super().__init__(jobs, options, name)
+        self._jobs = jobs
+        self._decorator = JobDecorator(jobs, options, name)
         self._timetable = timetable
 
-    def __call__(self, function: Callable[..., object], /) -> object:  # type: ignore[override]  # the same overloads
+    @overload
+    def __call__(self, function: JobFunction[P, C, R], /) -> JobFunction[P, C, R]: ...  # type: ignore[overload-overlap]  # the first that fits
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[object, Never, R]], /
+    ) -> JobFunction[P, Coroutine[object, Never, R], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R, R]: ...
+    def __call__(self, function: Callable[..., object], /) -> object:
         """Register a function, unless it is a job already, and its schedule."""
-        made = function if isinstance(function, (JobFunction, StreamFunction)) else super().__call__(function)
+        made = function if isinstance(function, (JobFunction, StreamFunction)) else self._decorator(function)
         self._jobs.add_schedule(JobSchedule(made.definition, self._timetable))
         return made
 
@@ -96,9 +114,17 @@ class Jobs:
             await send_mail.send("ada@example.org", subject="hi")
 
     A module makes one, and workers are started with it: ``triomq worker module:jobs``.
+
+    Args:
+        middleware: What is called around each of its jobs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, middleware: Sequence[Middleware] = ()) -> None:
+        self.middleware = tuple(middleware)
+        """What is called around each of its jobs."""
+        self._link: Link | None = None
+        self._where = ""
+        self._needed = ""
         self._functions: dict[str, JobFunction[..., object, object] | StreamFunction[..., object]] = {}
         self._schedules: list[JobSchedule] = []
 
@@ -185,6 +211,8 @@ class Jobs:
             timetable.check(time.time())
         except Refused as error:
             raise ConfigError(str(error)) from None
+        if timetable.interval % 1:
+            raise ConfigError(f"seconds: found {timetable.interval}, expected a whole number from 1")
         return ScheduleDecorator(self, _options(options), name, timetable)
 
     # What decorators register
@@ -209,9 +237,11 @@ class Jobs:
         """Register when a job runs by itself.
 
         Raises:
-            ConfigError: It cannot be called without arguments, or has a schedule already.
+            ConfigError: It cannot be called without arguments, is a stream, or has a schedule already.
         """
         name = schedule.definition.name
+        if schedule.definition.is_stream:
+            raise ConfigError(f"{name} cannot have a schedule: it is a generator, and nobody would read its items")
         try:
             schedule.definition.encode((), {})
         except Exception as error:
@@ -219,6 +249,118 @@ class Jobs:
         if any(other.definition is schedule.definition for other in self._schedules):
             raise ConfigError(f"{name} has a schedule already; make a second function for the second one")
         self._schedules.append(schedule)
+
+    # The broker
+
+    @asynccontextmanager
+    async def connect(self, where: "Where") -> AsyncIterator[Self]:
+        """Connect with a broker for as long as a block lasts: ``async with jobs.connect("emqp://127.0.0.1"): …``.
+
+        Leaving the block does not end what was sent; answers to it are lost then, unless they are kept (``keep=``).
+
+        Args:
+            where: The URL of a broker, or one that was opened in this program, which is reached without a socket.
+
+        Raises:
+            AlreadyConnected: They are connected; one ``Jobs`` has one broker at a time.
+            ConfigError: The URL is wrong.
+            Disconnected: No broker lets us in.
+        """
+        from triomq.jobs.connecting import open_link
+
+        with self._connecting(where):
+            async with open_link(where, self._where) as self._link:
+                yield self
+
+    @asynccontextmanager
+    async def connect_asyncio(self, where: "WhereOutside") -> AsyncIterator[Self]:
+        """Connect with a broker for the tasks of the running event loop: ``await f.send(…)`` works as in Trio.
+
+        The connection runs in a thread. A task that is cancelled in ``call`` cancels its job; deadlines of asyncio are
+        not known to the broker: write ``f.using(deadline=5).call(…)`` for that.
+
+        Args:
+            where: The URL of a broker, or an ``AsyncioBroker`` or a ``BlockingBroker`` of this program.
+
+        Raises:
+            AlreadyConnected: As ``connect`` does, also the others.
+        """
+        from triomq.jobs.outside import open_asyncio_link
+
+        with self._connecting(where):
+            async with open_asyncio_link(where, self._where) as self._link:
+                yield self
+
+    @contextmanager
+    def connect_blocking(self, where: "WhereOutside") -> Iterator[Self]:
+        """Connect with a broker for plain threads: ``with jobs.connect_blocking(url): f.blocking.send(…)``.
+
+        Any number of threads may send. The connection runs in a thread of its own.
+
+        Args:
+            where: As for ``connect_asyncio``.
+
+        Raises:
+            AlreadyConnected: As ``connect`` does, also the others.
+        """
+        from triomq.jobs.outside import open_blocking_link
+
+        with self._connecting(where), open_blocking_link(where, self._where) as self._link:
+            yield self
+
+    def connect_when_needed(self, where: str) -> None:
+        """Connect this process for plain threads, once a job is sent, until it ends; for processes of workers.
+
+        Args:
+            where: The URL of a broker.
+        """
+        self._needed = where
+
+    @contextmanager
+    def _connecting(self, where: object) -> Iterator[None]:
+        """Refuse a second connection, and forget the first one at its end."""
+        if self._where:
+            raise AlreadyConnected(
+                f"these jobs are connected with {self._where} already; leave that block first, or make a second Jobs()"
+            )
+        self._where = _shown(where)
+        try:
+            yield
+        finally:
+            self._where = ""
+            self._link = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a broker to send to."""
+        return self._link is not None
+
+    def link(self) -> "Link":
+        """Return the way to the broker.
+
+        Raises:
+            NotConnected: There is none.
+        """
+        if self._link is None and self._needed:
+            from triomq.jobs.outside import open_for_process
+
+            self._link = open_for_process(self._needed, _shown(self._needed))
+        if self._link is None:
+            raise NotConnected(
+                "these jobs are not connected with a broker; send them inside of "
+                "`async with jobs.connect('emqp://127.0.0.1:47291'):`, or with a broker of this program for a URL"
+            )
+        return self._link
+
+    def handle(self, job: str) -> "Job[object]":
+        """Return the handle of a job by its id, whoever has sent it; that of ``f.handle(id)`` knows its type, too.
+
+        Raises:
+            NotConnected: There is no broker to ask.
+        """
+        from triomq.jobs.handle import Job
+
+        return Job(self.link(), job.encode())
 
     # For workers
 
@@ -267,3 +409,8 @@ class Jobs:
 
 def _options(given: OptionArguments) -> JobOptions:
     return JobOptions(**given)
+
+
+def _shown(where: object) -> str:
+    """Return a broker as texts call it; never with its password."""
+    return re.sub("//.*@", "//", where) if isinstance(where, str) else "the broker of this program"

@@ -26,6 +26,7 @@ class RunningJob:
         name: What was called.
         queue: Where it came from.
         attempt: How often it was begun, this time included.
+        attempts: How often it may be begun in all.
         deadline: When its caller wants it done, on ``clock``; jobs that it sends inherit that.
         limit: When this attempt is stopped, on ``clock``.
         clock: Seconds; ``trio.current_time`` in the nursery of a worker.
@@ -33,7 +34,19 @@ class RunningJob:
         report: Takes its progress; the last of several reports may be the only one that arrives.
     """
 
-    __slots__ = ("_clock", "attempt", "deadline", "id", "is_cancelled", "limit", "name", "queue", "report", "trace")
+    __slots__ = (
+        "_clock",
+        "attempt",
+        "attempts",
+        "deadline",
+        "id",
+        "is_cancelled",
+        "limit",
+        "name",
+        "queue",
+        "report",
+        "trace",
+    )
 
     def __init__(
         self,
@@ -42,6 +55,7 @@ class RunningJob:
         *,
         queue: str = "default",
         attempt: int = 1,
+        attempts: int = 1,
         deadline: float = inf,
         limit: float = inf,
         clock: Callable[[], float] = time.monotonic,
@@ -52,6 +66,7 @@ class RunningJob:
         self.name = name
         self.queue = queue
         self.attempt = attempt
+        self.attempts = attempts
         self.deadline = deadline
         self.limit = limit
         self.trace = trace
@@ -63,6 +78,11 @@ class RunningJob:
     def __repr__(self) -> str:
         """Show name, id and attempt."""
         return f"<RunningJob {self.name} {self.id}, attempt {self.attempt}>"
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Whether it is not tried again if it fails now."""
+        return self.attempt >= self.attempts
 
     @property
     def seconds_left(self) -> float:

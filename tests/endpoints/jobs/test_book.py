@@ -3,7 +3,7 @@
 import pytest
 
 from triomq.core import Purge
-from triomq.endpoints.jobs import PLAIN, Job, JobBook, Standing, Terms
+from triomq.endpoints.jobs import PLAIN, BookedJob, End, JobBook, Standing, Terms
 from triomq.errors import AccessRefused, StoreCorrupt
 
 from .workshop import Workshop
@@ -30,15 +30,15 @@ def test_job_that_is_sent_again_is_not_doubled_before_or_after_its_end(workshop:
 
 def test_id_of_another_users_job_is_refused() -> None:
     book = JobBook()
-    book.accept(Job(b"1", "q", "one"))
+    book.accept(BookedJob(b"1", "q", "one"))
     with pytest.raises(AccessRefused, match="another user"):
-        book.accept(Job(b"1", "q", "two"))
+        book.accept(BookedJob(b"1", "q", "two"))
 
 
 def test_job_that_could_not_be_published_may_be_sent_again() -> None:
     book = JobBook()
     for terms in (PLAIN, Terms(unique="u", tie=True, key="k", parent=(b"p", 1))):
-        assert book.accept(Job(b"1", "q", "user", b"requester", terms)) is None
+        assert book.accept(BookedJob(b"1", "q", "user", b"requester", terms)) is None
         book.withdraw(b"1")
         assert book.state_of(b"1") is None
         book.requester_left(b"requester")
@@ -332,3 +332,48 @@ def test_tied_jobs_are_cancelled_when_their_requester_leaves(workshop: Workshop)
     workshop.stepped.turn(lambda: workshop.book.requester_left(b"requester"))
     assert (worker.cancels, workshop.answers) == ([b"1"], [(b"2", "cancelled")])
     assert workshop.state(b"3") == "queued"
+
+
+# Followers
+
+
+class Diary:
+    """Follows jobs, and writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.pages: list[tuple[str, object]] = []
+
+    def changed(self, job: BookedJob, end: End | None, answer: object) -> None:
+        self.pages.append((end or job.stage, answer))
+
+
+def test_follower_hears_of_every_change_up_to_the_end(workshop: Workshop) -> None:
+    diary, passer = Diary(), Diary()
+    workshop.send(b"1", Terms(retries=2, backoff=(1.0, 1.0), key="k", limit=1))
+    workshop.send(b"2", Terms(key="k", limit=1))
+    for job, follower in ((b"1", diary), (b"2", passer), (b"unknown", passer)):
+        workshop.book.follow(job, follower)
+    worker = workshop.worker(2)
+    worker.reply(b"1", "failed")
+    workshop.book.followers.remove(b"2", passer)
+    worker.reply(b"2")
+    workshop.pass_time(1)
+    worker.give_back(b"1")
+    workshop.cancel(b"1")
+    worker.reply(b"1", "cancelled")
+    stages = ["running", "queued", "running", "queued", "running", "cancelling", "cancelled"]
+    assert [page for page, _ in diary.pages] == stages
+    assert [page for page, _ in passer.pages] == ["parked", "running"]
+    assert not workshop.book.followers
+
+
+def test_follower_of_a_job_that_nobody_will_begin_hears_its_end(workshop: Workshop) -> None:
+    diary = Diary()
+    for number, terms in enumerate((PLAIN, Terms(deadline=workshop.now() + 1), Terms(key="k", limit=1))):
+        workshop.send(b"%d" % number, terms)
+        workshop.book.follow(b"%d" % number, diary)
+    workshop.cancel(b"0")
+    workshop.book.follow(b"0", diary)
+    workshop.pass_time(2)
+    workshop.worker(2)
+    assert [page for page, _ in diary.pages] == ["cancelled", "expired", "running"]

@@ -24,7 +24,7 @@ from triomq.core import (
     Slots,
     settle,
 )
-from triomq.endpoints.jobs import PLAIN, End, Fate, Job, JobBook, Records, Standing, Terms
+from triomq.endpoints.jobs import PLAIN, BookedJob, End, Fate, JobBook, Records, Standing, Terms
 from triomq.endpoints.jobs.records import Names
 
 EPOCH = 1_000_000_000.0
@@ -90,7 +90,7 @@ class Workshop:
     ) -> Standing | None:
         """Have a job accepted, and published if it is."""
         due = self.now() + delay if delay else 0.0
-        made = Job(job, queue, "user", b"requester", terms, durable=durable, due=due)
+        made = BookedJob(job, queue, "user", b"requester", terms, durable=durable, due=due)
 
         def accept() -> Standing | None:
             standing = self.book.accept(made)
@@ -142,7 +142,7 @@ class Workshop:
 class Out:
     """An attempt that a worker has."""
 
-    def __init__(self, job: Job, attempt: int, batch: Batch, position: int) -> None:
+    def __init__(self, job: BookedJob, attempt: int, batch: Batch, position: int) -> None:
         self.job, self.attempt, self.batch, self.position = job, attempt, batch, position
 
     def settle(self, outcome: Outcome) -> None:
@@ -168,11 +168,11 @@ class Worker(InPlaceActor):
 
     # What the book asks
 
-    def holds(self, job: Job) -> bool:
+    def holds(self, job: BookedJob) -> bool:
         out = self.out.get(job.id)
         return out is not None and out.batch.left > 0
 
-    def cancel(self, job: Job) -> bool:
+    def cancel(self, job: BookedJob, grace: float | None) -> bool:
         if self.obeys:
             self.cancels.append(job.id)
         return self.obeys
@@ -193,7 +193,7 @@ class Worker(InPlaceActor):
         if job is None:
             queue = batch.head_at(position).routing_key
             terms = self._workshop.terms[name]
-            job = book.recall(Job(name, queue, "user", b"requester", terms, durable=True))
+            job = book.recall(BookedJob(name, queue, "user", b"requester", terms, durable=True))
         attempt = int(begun) + batch.attempts + 1
         if job is None:
             settle(batch, Outcome.ACCEPT, (position,))

@@ -15,12 +15,14 @@ from triomq import __version__
 
 _COMMANDS = {
     "serve": "triomq.app.cli.serve",
+    "worker": "triomq.app.cli.worker",
     "check": "triomq.app.cli.check",
     "publish": "triomq.app.cli.messages",
     "get": "triomq.app.cli.messages",
     "queues": "triomq.app.cli.queues",
     "workers": "triomq.app.cli.workers",
     "schedules": "triomq.app.cli.workers",
+    "jobs": "triomq.app.cli.jobs",
     "purge": "triomq.app.cli.queues",
     "forget": "triomq.app.cli.queues",
     "top": "triomq.app.cli.top",

@@ -16,7 +16,7 @@ class Pending:
         id: Under which the broker knows it.
     """
 
-    __slots__ = ("_lot", "error", "id", "is_accepted", "is_over")
+    __slots__ = ("_lot", "_watchers", "error", "id", "is_accepted", "is_over")
 
     def __init__(self, id: bytes = b"") -> None:
         self.id = id
@@ -26,6 +26,7 @@ class Pending:
         """Whether nothing more will come of it."""
         self.error: Exception | None = None
         self._lot: trio.lowlevel.ParkingLot | None = None
+        self._watchers: list[Callable[[], object]] | None = None
 
     @property
     def wants_reply(self) -> bool:
@@ -63,6 +64,19 @@ class Pending:
         """Have those look again who wait."""
         if self._lot is not None:
             self._lot.unpark_all()
+        if self._watchers is not None and self.is_over:
+            watchers, self._watchers = self._watchers, None
+            for watcher in watchers:
+                watcher()
+
+    def watch(self, watcher: Callable[[], object]) -> None:
+        """Have a function called when it is over, now if it is: for code that waits for many without a task each."""
+        if self.is_over:
+            watcher()
+        elif self._watchers is None:
+            self._watchers = [watcher]
+        else:
+            self._watchers.append(watcher)
 
     async def changed(self) -> None:
         """Wait until there is something to look at."""

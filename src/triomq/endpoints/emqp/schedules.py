@@ -19,7 +19,7 @@ Rules:
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from math import inf
 from typing import Final
 
@@ -74,6 +74,8 @@ class Schedule(msgspec.Struct, frozen=True, array_like=True):
         user: Who has set it.
         timetable: When it is due.
         progress: How far it has come.
+        owner: The program that has it in its code; empty for one that was set by hand.
+        extension: What its jobs are to have beside their headers; an extension frame, or nothing.
     """
 
     queue: str
@@ -82,6 +84,12 @@ class Schedule(msgspec.Struct, frozen=True, array_like=True):
     user: str
     timetable: Timetable
     progress: Progress
+    owner: str = ""
+    extension: bytes = b""
+
+    def is_like(self, other: "Schedule") -> bool:
+        """Return whether both say the same, however far they have come."""
+        return msgspec.structs.replace(self, progress=other.progress) == other
 
 
 class ScheduleBook:
@@ -110,8 +118,29 @@ class ScheduleBook:
             progress = resume(schedule.timetable, schedule.progress, now())
             self._enter(key, msgspec.structs.replace(schedule, progress=progress))
 
-    def set(self, key: str, queue: str, headers: Headers, message: bytes, user: str, timetable: Timetable) -> None:
-        """Begin a schedule, in place of that of the same key.
+    def set(
+        self,
+        key: str,
+        queue: str,
+        headers: Headers,
+        message: bytes,
+        user: str,
+        timetable: Timetable,
+        *,
+        owner: str = "",
+        extension: bytes = b"",
+    ) -> None:
+        """Begin a schedule, in place of that of the same key; one of the same owner that says the same goes on.
+
+        Args:
+            key: What tells it from others.
+            queue: As in ``Schedule``, also the others.
+            headers: As there.
+            message: As there.
+            user: As there.
+            timetable: As there.
+            owner: As there.
+            extension: As there.
 
         Raises:
             Refused: It would never be due, or too often, or there are too many.
@@ -122,7 +151,23 @@ class ScheduleBook:
             raise LimitExceeded(f"a message of {len(message)} bytes; that of a schedule has at most {LARGEST}")
         if len(self.schedules) >= MOST and key not in self.schedules:
             raise LimitExceeded(f"there are {MOST} schedules, and no more are allowed; end some of them first")
-        self._put(key, Schedule(queue, headers.frame, message, user, timetable, begin(timetable, self.now())))
+        progress = begin(timetable, self.now())
+        schedule = Schedule(queue, headers.frame, message, user, timetable, progress, owner, extension)
+        found = self.schedules.get(key)
+        if not owner or found is None or not found.is_like(schedule):
+            self._put(key, schedule)
+
+    def remove_others(self, owner: str, user: str, staying: Container[str]) -> None:
+        """End the schedules of an owner that its code does not have any more.
+
+        Args:
+            owner: Whose they are.
+            user: Who asks; those that others have set stay.
+            staying: The keys of those that the code has.
+        """
+        for key, schedule in list(self.schedules.items()):
+            if schedule.owner == owner and schedule.user == user and key not in staying:
+                self.remove(key)
 
     def remove(self, key: str) -> None:
         """End a schedule, if it is there."""

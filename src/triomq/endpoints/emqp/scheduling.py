@@ -1,11 +1,19 @@
 """SCHEDULE and UNSCHEDULE of a peer: into the broker's own book, or on to a scheduler that is connected."""
 
-from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from triomq.endpoints.emqp.schedules import ScheduleBook
 from triomq.errors import AccessRefused
-from triomq.protocols.emqp import ScheduleRemoved, ScheduleSet, call_problem, schedule_key
+from triomq.protocols.emqp import (
+    NO_EXTENSION,
+    ScheduleRemoved,
+    ScheduleSet,
+    call_problem,
+    encode_extension,
+    schedule_key,
+)
 from triomq.timetable import Timetable
 
 if TYPE_CHECKING:
@@ -40,15 +48,26 @@ def _enter(peer: "EMQPPeer", book: ScheduleBook, event: ScheduleSet) -> None:
         run_count=event.headers.run_count,
         missed="skip" if told.missed == "skip" else "once",
     )
-    book.set(_key(peer, event.message), event.queue, event.headers, event.message, peer.user, timetable)
-    _acknowledge_when_safe(peer, event.msgid)
+    of_jobs = msgspec.structs.replace(told, name="", timezone="", missed="")
+    book.set(
+        _key(peer, event.message), event.queue, event.headers, event.message, peer.user, timetable,
+        owner=told.name, extension=b"" if of_jobs == NO_EXTENSION else encode_extension(of_jobs),
+    )  # fmt: skip
+    peer.acknowledge_when_safe(event.msgid)
 
 
 def remove_schedule(peer: "EMQPPeer", event: ScheduleRemoved) -> None:
     """Have a schedule end, which is in the book, or with all schedulers."""
     if peer.hub.book is not None:
-        peer.hub.book.remove(_key(peer, event.message))
-        _acknowledge_when_safe(peer, event.msgid)
+        if event.extension.name:
+            staying = {f"{key}-{peer.user}" for key in event.extension.staying}
+            peer.hub.book.remove_others(event.extension.name, peer.user, staying)
+        else:
+            peer.hub.book.remove(_key(peer, event.message))
+        peer.acknowledge_when_safe(event.msgid)
+        return
+    if event.extension.name:
+        peer.refuse(event.msgid, "unknown", "schedules of a name are known to a broker with a book of its own alone")
         return
     if problem := call_problem(event.message):
         peer.refuse(event.msgid, "malformed", problem)
@@ -60,13 +79,3 @@ def remove_schedule(peer: "EMQPPeer", event: ScheduleRemoved) -> None:
 
 def _key(peer: "EMQPPeer", message: bytes) -> str:
     return f"{schedule_key(message)}-{peer.user}"
-
-
-def _acknowledge_when_safe(peer: "EMQPPeer", msgid: bytes) -> None:
-    """ACK what was recorded in this turn."""
-    persistence = peer.directory.persistence
-    if persistence is None:
-        peer.engine.acknowledge(msgid)
-    else:
-        safe = partial(peer.in_turn, peer.acknowledge, msgid)
-        persistence.when_committed(persistence.journal.require_commit(), safe)

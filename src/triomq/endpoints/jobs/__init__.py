@@ -1,23 +1,32 @@
 """Jobs on the broker's side, whatever wire they come over: the book of a domain, and what it knows of each."""
 
 from triomq.endpoints.jobs.book import JobBook
-from triomq.endpoints.jobs.job import End, Job, Runner, Stage
+from triomq.endpoints.jobs.followers import Follower
+from triomq.endpoints.jobs.hold import Held, Hold
+from triomq.endpoints.jobs.job import BookedJob, End, Runner, Stage
 from triomq.endpoints.jobs.records import JobRecord, NoRecords, Records
+from triomq.endpoints.jobs.results import Result, ResultBook, ResultStatistics
 from triomq.endpoints.jobs.terms import FIRST_PAUSE, LONGEST_PAUSE, PLAIN, Terms
-from triomq.endpoints.jobs.verdicts import Fate, JobState, Standing
+from triomq.endpoints.jobs.verdicts import Fate, JobSummary, Standing
 
 __all__ = [
     "FIRST_PAUSE",
     "LONGEST_PAUSE",
     "PLAIN",
+    "BookedJob",
     "End",
     "Fate",
-    "Job",
+    "Follower",
+    "Held",
+    "Hold",
     "JobBook",
     "JobRecord",
-    "JobState",
+    "JobSummary",
     "NoRecords",
     "Records",
+    "Result",
+    "ResultBook",
+    "ResultStatistics",
     "Runner",
     "Stage",
     "Standing",

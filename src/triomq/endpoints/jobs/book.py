@@ -40,14 +40,15 @@ import msgspec
 
 from triomq.core import Batch, Outcome, settle
 from triomq.endpoints.jobs.ended import EndedJobs
+from triomq.endpoints.jobs.followers import Follower, Followers
 from triomq.endpoints.jobs.hold import Held, Hold
-from triomq.endpoints.jobs.job import End, Job, Runner
+from triomq.endpoints.jobs.job import BookedJob, End, Runner
 from triomq.endpoints.jobs.parking import Parking
-from triomq.endpoints.jobs.records import JobRecord, NoRecords, Records, decode_record, encode_record, id_of, names_of
+from triomq.endpoints.jobs.records import NoRecords, RecordedJobs, Records
 from triomq.endpoints.jobs.relations import Relations
-from triomq.endpoints.jobs.terms import PLAIN, Terms
-from triomq.endpoints.jobs.verdicts import ENDS, LATE, REQUEUED, Fate, JobState, Standing
-from triomq.errors import AccessRefused, StoreCorrupt
+from triomq.endpoints.jobs.terms import PLAIN
+from triomq.endpoints.jobs.verdicts import ENDS, LATE, REQUEUED, Fate, JobSummary, Standing
+from triomq.errors import AccessRefused
 
 MOST_DEATHS: Final = 3
 """Workers that may die while they have a job: after that it is most likely the job that kills them."""
@@ -56,12 +57,14 @@ _RETRIED: Final = ("failed", "timed-out")
 """Ends that are worth another attempt, if the job has any left."""
 
 
+_OK: Final = ENDS["ok"]
+
 _ANY: Final = 1 << 62
 
 _SETTLED: Final = 1.0
 """Seconds after which what was published is in its queue for certain, be the turns ever so long."""
 
-Ending: TypeAlias = Callable[[Job, End], None]
+Ending: TypeAlias = Callable[[BookedJob, End], None]
 
 
 class JobBook:
@@ -85,11 +88,12 @@ class JobBook:
         chance: Callable[[], float] = random.random,
         is_empty: Callable[[str], bool] = bool,
     ) -> None:
-        self.jobs: dict[bytes, Job] = {}
+        self.jobs: dict[bytes, BookedJob] = {}
         """All that have not ended, by id."""
         self.ended = EndedJobs()
         self.counts: Counter[str] = Counter()
         """How often what has happened: ends, ``retried``, ``requeued``, ``late``, ``duplicate``, ``parked``."""
+        self.followers = Followers()
         self.on_end: Ending | None = None
         """Called when a job has ended without a word from a worker: it is to be answered."""
         self.parking = Parking(now)
@@ -97,29 +101,14 @@ class JobBook:
         self._now = now
         self._chance = chance
         self._is_empty = is_empty
-        self._records: Records = records or NoRecords()
-        self._recorded: set[bytes] = set()
-        self._partial: set[bytes] = set()  # recovered: of their terms only those in the record are known
-        self._relations = Relations()
-        for names, value in self._records.recovered():
-            self._recover(id_of(names), value)
-
-    def _recover(self, job: bytes, value: bytes) -> None:
-        try:
-            found = decode_record(value)
-        except msgspec.DecodeError as error:
-            raise StoreCorrupt(f"the record of a job cannot be read: {error}") from None
-        terms = Terms(unique=found.unique, parent=found.parent)
-        entered = Job(job, found.queue, found.user, found.requester, terms, durable=True)
-        if found.is_cancelled:
-            entered.stage = "cancelled"
-        self._recorded.add(job)
-        self._partial.add(job)
-        self._enter(entered)
+        self._records = RecordedJobs(records or NoRecords())
+        self.relations = Relations()
+        for job in self._records.recover():
+            self._enter(job)
 
     # Acceptance
 
-    def accept(self, job: Job) -> Standing | None:
+    def accept(self, job: BookedJob) -> Standing | None:
         """Enter a job that is to be published in this turn; if that fails, ``withdraw`` it.
 
         Args:
@@ -139,12 +128,12 @@ class JobBook:
                 return standing
             self._enter(job)
             if job.durable and (job.terms.unique or job.terms.parent[1]):
-                self._record(job, is_new=True)
+                self._records.write(job)
         else:
             self.jobs[job.id] = job
         return None
 
-    def _again(self, job: Job) -> Standing:
+    def _again(self, job: BookedJob) -> Standing:
         found = self.jobs.get(job.id)
         if found is not None and found.user != job.user:
             raise AccessRefused("there is a job with this id, which is another user's; choose ids that are unique")
@@ -152,10 +141,10 @@ class JobBook:
             return Standing(job.id, self.ended.get(job.id))
         return Standing(job.id, "cancelled" if found.stage == "cancelled" else None)
 
-    def _look_at_terms(self, job: Job) -> Standing | None:
+    def _look_at_terms(self, job: BookedJob) -> Standing | None:
         """Return what keeps a job from being entered."""
         terms = job.terms
-        holder = self._relations.holder(terms.unique) if terms.unique else None
+        holder = self.relations.holder(terms.unique) if terms.unique else None
         if holder is not None and not self._has_vanished(*holder):
             self.counts["duplicate"] += 1
             return Standing(holder[0], None)
@@ -172,11 +161,11 @@ class JobBook:
             job.terms = msgspec.structs.replace(terms, deadline=deadline)
         return None
 
-    def _enter(self, job: Job) -> None:
+    def _enter(self, job: BookedJob) -> None:
         """Enter a job under all that it may be looked for by."""
         self.jobs[job.id] = job
         if job.terms is not PLAIN:
-            self._relations.enter(job, self._now())
+            self.relations.enter(job, self._now())
 
     def withdraw(self, job: bytes) -> None:
         """Forget a job that could not be published."""
@@ -186,7 +175,7 @@ class JobBook:
 
     # The way out
 
-    def recall(self, job: Job) -> Job | None:
+    def recall(self, job: BookedJob) -> BookedJob | None:
         """Return the job that a message is of, which is about to be admitted.
 
         Args:
@@ -201,17 +190,17 @@ class JobBook:
                 return None
             self._enter(job)
             return job
-        if job.id in self._partial:
-            self._partial.discard(job.id)
+        if job.id in self._records.partial:
+            self._records.partial.discard(job.id)
             found.terms = job.terms
             self._enter(found)
         return found
 
-    def knows(self, job: bytes) -> Job | None:
+    def knows(self, job: bytes) -> BookedJob | None:
         """Return a job that needs no ``recall``."""
-        return None if job in self._partial else self.jobs.get(job)
+        return None if job in self._records.partial else self.jobs.get(job)
 
-    def admit(self, job: Job, attempt: int, runner: Runner, batch: Batch, position: int) -> bool:
+    def admit(self, job: BookedJob, attempt: int, runner: Runner, batch: Batch, position: int) -> bool:
         """Begin an attempt, if it may begin.
 
         Args:
@@ -232,15 +221,18 @@ class JobBook:
             if terms.key and not self.parking.enter(job):
                 self.counts["parked"] += 1
                 self.parking.park(job, batch, position)
+                self.followers.tell(job)
                 return False
         job.stage = "running"
         job.attempt = attempt
         job.runner = runner
         if attempt > 1:  # the end of the last one may have gone unseen
             self._cancel_all(self._descendants(job, attempt - 1))
+        if self.followers:
+            self.followers.tell(job)
         return True
 
-    def _may_begin(self, job: Job, batch: Batch, position: int) -> bool:
+    def _may_begin(self, job: BookedJob, batch: Batch, position: int) -> bool:
         """Return whether a job is to run at all; if not, settle its message."""
         is_out = job.runner.holds(job) if job.runner is not None else self.parking.is_out(job)
         if not is_out:  # else this is a copy of its message
@@ -264,12 +256,14 @@ class JobBook:
         if found is None:
             if self.ended.get(job) is not None or not self.hold.is_open:
                 return None
-            found = Job(job, "", "")  # its message has not come out yet, and may be none
+            found = BookedJob(job, "", "")  # its message has not come out yet, and may be none
         return self.hold.claim(found, attempt, runner)
 
     # What becomes of an attempt
 
-    def finish(self, job: Job, attempt: int, runner: Runner, end: End, *, retry: bool = True) -> Fate:
+    def finish(
+        self, job: BookedJob, attempt: int, runner: Runner, end: End, *, retry: bool = True, answer: object = None
+    ) -> Fate:
         """Note what a worker says of an attempt, or that its time is over.
 
         Args:
@@ -278,28 +272,37 @@ class JobBook:
             runner: Who had it.
             end: How it has ended.
             retry: Whether another one may help.
+            answer: What the worker has said, for those who follow the job.
         """
         if job.attempt != attempt or job.runner is not runner:
             self.counts["late"] += 1
             return LATE
+        if end == "ok":
+            self._remove(job)
+            self.ended.add(job.id, end)
+            self.counts[end] += 1
+            if self.followers:
+                self.followers.tell(job, end, answer)
+            return _OK
         if job.stage == "cancelling":
-            end = end if end == "ok" else "cancelled"
+            end = "cancelled"
         elif retry and end in _RETRIED and attempt <= job.terms.retries:
             pause = job.terms.pause_after(attempt, self._chance())
             due = self._now() + pause
             if not 0 < job.terms.deadline <= due:
                 return self._retry(job, pause, due)
-        self._end(job, end, answered=True)
+        self._end(job, end, answered=True, answer=answer)
         return ENDS[end]
 
-    def _retry(self, job: Job, pause: float, due: float) -> Fate:
+    def _retry(self, job: BookedJob, pause: float, due: float) -> Fate:
         self._leave_place(job)
         self._cancel_all(self._descendants(job, job.attempt))
         job.due = due
         self.counts["retried"] += 1
+        self.followers.tell(job)
         return Fate(again_after=pause)
 
-    def gone(self, job: Job, attempt: int, runner: Runner, deaths: int) -> Fate:
+    def gone(self, job: BookedJob, attempt: int, runner: Runner, deaths: int) -> Fate:
         """Note that a worker has died with a job.
 
         Args:
@@ -318,9 +321,10 @@ class JobBook:
         self._leave_place(job)
         self._cancel_all(self._descendants(job, job.attempt))
         self.counts["requeued"] += 1
+        self.followers.tell(job)
         return REQUEUED
 
-    def returned(self, job: Job, attempt: int, runner: Runner) -> Fate:
+    def returned(self, job: BookedJob, attempt: int, runner: Runner) -> Fate:
         """Note that a worker has put a job back which it has not begun; the attempt does not count."""
         if job.attempt != attempt or job.runner is not runner:
             self.counts["late"] += 1
@@ -330,9 +334,10 @@ class JobBook:
             return ENDS["cancelled"]
         self._leave_place(job)
         job.attempt = attempt - 1
+        self.followers.tell(job)
         return REQUEUED
 
-    def _leave_place(self, job: Job) -> None:
+    def _leave_place(self, job: BookedJob) -> None:
         """Let a job be in its queue again; its place is another one's."""
         if job.terms.key:
             if job.runner is None:
@@ -344,46 +349,50 @@ class JobBook:
 
     # Cancelling
 
-    def cancel(self, job: Job, *, tree: bool = False) -> bool:
+    def cancel(self, job: BookedJob, *, tree: bool = False, grace: float | None = None) -> bool:
         """End a job: at once if it waits, or by its worker's answer.
 
         Args:
             job: The job.
             tree: Whether its children are cancelled at once too, and not only when it has ended so.
+            grace: Seconds that its worker has for it; None leaves that to the worker.
 
         Returns:
             Whether it has ended.
         """
         descendants = self._descendants(job)
-        has_ended = self._cancel(job)
+        has_ended = self._cancel(job, grace)
         if tree or has_ended:
-            self._cancel_all(descendants)
+            self._cancel_all(descendants, grace)
         return has_ended
 
-    def _descendants(self, job: Job, attempt: int = _ANY) -> list[Job]:
+    def _descendants(self, job: BookedJob, attempt: int = _ANY) -> list[BookedJob]:
         """List what a job has sent, in its attempts up to one, and what that has sent, as far as it has not ended."""
-        names = self._relations.children(job.id, attempt)
-        found: dict[bytes, Job] = {}
+        if not self.relations.children:
+            return []
+        names = self.relations.children_of(job.id, attempt)
+        found: dict[bytes, BookedJob] = {}
         while names:
             name = names.pop()
             child = self.jobs.get(name)
             if child is not None and name not in found and child is not job:
                 found[name] = child
-                names += self._relations.children(name, _ANY)
+                names += self.relations.children_of(name, _ANY)
         return list(found.values())
 
-    def _cancel_all(self, jobs: list[Job]) -> None:
+    def _cancel_all(self, jobs: list[BookedJob], grace: float | None = None) -> None:
         for job in jobs:
             if self.jobs.get(job.id) is job:  # what is told of the end of one may end others
-                self._cancel(job)
+                self._cancel(job, grace)
 
-    def _cancel(self, job: Job) -> bool:
+    def _cancel(self, job: BookedJob, grace: float | None) -> bool:
         """Cancel one job; return whether it has ended."""
         if job.stage in ("cancelling", "cancelled"):
             return job.stage == "cancelled"
         if job.runner is not None:
-            if job.runner.cancel(job):
+            if job.runner.cancel(job, grace):
                 job.stage = "cancelling"
+                self.followers.tell(job)
                 return False
             # Its worker does not know how: it goes on, and nobody waits for it.
             self._close(job, "cancelled", answered=False)
@@ -394,57 +403,50 @@ class JobBook:
             self._close(job, "cancelled", answered=False)
             return True
         job.stage = "cancelled"
-        self._relations.free_unique(job)
+        self.relations.free_unique(job)
         if job.durable:
-            self._record(job)
+            self._records.write(job)
         self._report(job, "cancelled", answered=False)
         return True
 
     def requester_left(self, requester: bytes) -> None:
         """Cancel the jobs that are tied to a requester."""
-        for name in self._relations.tied_to(requester):
+        for name in self.relations.tied_to(requester):
             job = self.jobs.get(name)
             if job is not None:
                 self.cancel(job, tree=True)
 
     # The end
 
-    def _end(self, job: Job, end: End, *, answered: bool = False) -> None:
+    def _end(self, job: BookedJob, end: End, *, answered: bool = False, answer: object = None) -> None:
         """End a job, and cancel what it has sent; its requester may be answered by whom this was called."""
-        descendants = [] if end == "ok" else self._descendants(job)
-        self._close(job, end, answered=answered)
+        descendants = self._descendants(job)
+        self._close(job, end, answered=answered, answer=answer)
         self._cancel_all(descendants)
 
-    def _close(self, job: Job, end: End, *, answered: bool) -> None:
+    def _close(self, job: BookedJob, end: End, *, answered: bool, answer: object = None) -> None:
         self._remove(job)
         self.ended.add(job.id, end)
-        self._report(job, end, answered=answered)
+        self._report(job, end, answered=answered, answer=answer)
 
-    def _report(self, job: Job, end: End, *, answered: bool) -> None:
+    def _report(self, job: BookedJob, end: End, *, answered: bool, answer: object = None) -> None:
         self.counts[end] += 1
         if not answered and self.on_end is not None:
             self.on_end(job, end)
+        if self.followers:
+            self.followers.tell(job, end, answer)
 
-    def _remove(self, job: Job) -> None:
+    def _remove(self, job: BookedJob) -> None:
         """Forget a job, under all that it may be looked for by."""
         if job.terms is not PLAIN:
             self._leave_place(job)
-            self._relations.remove(job)
+            self.relations.remove(job)
         job.runner = None
-        del self.jobs[job.id]
-        self._relations.orphan(job.id)
-        if job.id in self._recorded:
-            self._recorded.discard(job.id)
-            self._partial.discard(job.id)
-            self._records.remove(names_of(job.id))
-
-    def _record(self, job: Job, *, is_new: bool = False) -> None:
-        """Write what must be known of a job without its message."""
-        cancelled = job.stage == "cancelled"
-        unique = "" if cancelled else job.terms.unique
-        record = JobRecord(job.queue, job.user, job.requester, unique, job.terms.parent, cancelled)
-        self._records.put(names_of(job.id), encode_record(record), is_new=is_new)
-        self._recorded.add(job.id)
+        name = job.id
+        del self.jobs[name]
+        if self.relations.children:
+            self.relations.children.pop(name, None)
+        self._records.remove(name)
 
     # What has gone unseen
 
@@ -468,29 +470,36 @@ class JobBook:
                 self._forget(job)
         return len(vanished)
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: BookedJob) -> None:
         self.counts["vanished"] += 1
         self._remove(job)
 
     # Looking in
 
-    def state_of(self, job: bytes) -> JobState | None:
+    def follow(self, job: bytes, follower: Follower) -> None:
+        """Tell somebody of every change of a job from now on, if it is known and has not ended."""
+        found = self.jobs.get(job)
+        if found is not None and found.stage != "cancelled":
+            self.followers.add(job, follower)
+
+    def state_of(self, job: bytes) -> JobSummary | None:
         """Return where a job is; None if it is not known, or has ended too long ago."""
         found = self.jobs.get(job)
         if found is not None:
-            return self._state(found)
+            return self.summary(found)
         end = self.ended.get(job)
-        return None if end is None else JobState(job, end)
+        return None if end is None else JobSummary(job, end)
 
-    def states(self) -> Iterator[JobState]:
+    def states(self) -> Iterator[JobSummary]:
         """Yield where all jobs are that have not ended, in the order in which they became known."""
         for job in self.jobs.values():
-            yield self._state(job)
+            yield self.summary(job)
 
-    def _state(self, job: Job) -> JobState:
+    def summary(self, job: BookedJob) -> JobSummary:
+        """Return where a job is that has not ended."""
         state = "delayed" if job.stage == "queued" and job.due > self._now() else job.stage
-        return JobState(job.id, state, job.attempt, job.queue, job.user, job.due, job.terms)
+        return JobSummary(job.id, state, job.attempt, job.queue, job.user, job.due, job.terms)
 
 
-def _is_running(job: Job, attempt: int) -> bool:
+def _is_running(job: BookedJob, attempt: int) -> bool:
     return job.attempt == attempt and job.stage == "running"

@@ -16,7 +16,8 @@ Rules:
   worker has claimed it by then.
 - A claim counts if nobody has begun a later attempt. A worker whose claim does not count is told to end the job, and
   what it says of it is late.
-- A job that is held has its place of its key, and whoever claims it takes that over. So limits hold across a restart.
+- A job that is held has its place of its key, and whoever claims it takes that over. Since marks may be missing, no job
+  with a limit begins during a hold that follows a restart. So limits hold across that.
 - A claimed job may be answered before its message comes out. The answer waits for that, so that it goes the way of all.
 - Nothing of this is on disk. A kill during the hold begins another one.
 """
@@ -28,7 +29,7 @@ from typing import Final
 import msgspec
 
 from triomq.core import Batch, Outcome, settle
-from triomq.endpoints.jobs.job import Job, Runner
+from triomq.endpoints.jobs.job import BookedJob, Runner
 
 HOLD_SECONDS: Final = 10.0
 """Seconds after a restart until what was out goes out again: a worker looks for its broker every few seconds, and takes
@@ -51,13 +52,18 @@ class Held(msgspec.Struct, eq=False):
         position: Where in it.
     """
 
-    job: Job
+    job: BookedJob
     attempt: int
     until: float
     runner: Runner | None = None
     answer: object | None = None
     batch: Batch | None = None
     position: int = 0
+
+    @property
+    def is_out(self) -> bool:
+        """Whether its message has come out, and its queue has not taken it back."""
+        return self.batch is not None and self.batch.left > 0 and self.batch.contents[self.position] is not None
 
 
 class Hold:
@@ -70,21 +76,25 @@ class Hold:
     """
 
     def __init__(
-        self, now: Callable[[], float], *, occupy: Callable[[Job], None], leave: Callable[[Job], None]
+        self, now: Callable[[], float], *, occupy: Callable[[BookedJob], None], leave: Callable[[BookedJob], None]
     ) -> None:
         self._now = now
         self._occupy = occupy
         self._leave = leave
         self._opened = now()
         self._held: dict[bytes, Held] = {}
+        self.is_after_restart = False
+        """Whether the broker had jobs before it was restarted, and the hold for that is not over."""
+        self.is_begun = False
+        """Whether it is known what was out; set by whom it is known to."""
         self.claimed = 0
         """How many jobs went on with their workers."""
         self.released = 0
         """How many nobody has claimed in time."""
 
     def __bool__(self) -> bool:
-        """Return whether any job is held: otherwise nobody need ask."""
-        return bool(self._held)
+        """Return whether any job is held, or may have to be: otherwise nobody need ask."""
+        return bool(self._held) or self.is_after_restart
 
     def __len__(self) -> int:
         """Count the jobs."""
@@ -102,9 +112,10 @@ class Hold:
     @property
     def until(self) -> float:
         """When the first of them is not held any longer, by Unix time; infinity if none is."""
-        return min((held.until for held in self._held.values()), default=inf)
+        end = self._opened + HOLD_SECONDS if self.is_after_restart else inf
+        return min((held.until for held in self._held.values()), default=end)
 
-    def begin(self, job: Job, attempt: int) -> None:
+    def begin(self, job: BookedJob, attempt: int) -> None:
         """Hold a job that was perhaps out with a worker when the broker ended.
 
         Args:
@@ -116,7 +127,7 @@ class Hold:
             self._occupy(job)
         job.attempt = attempt
 
-    def claim(self, job: Job, attempt: int, runner: Runner) -> Held | None:
+    def claim(self, job: BookedJob, attempt: int, runner: Runner) -> Held | None:
         """Have a job go on with the worker that says it has it.
 
         Args:
@@ -138,11 +149,13 @@ class Hold:
         held.runner, held.attempt, held.until = runner, attempt, inf
         _run(held)
         self.claimed += 1
-        if held.batch is not None:
+        if held.is_out:
             del self._held[job.id]
+        else:
+            held.batch = None
         return held
 
-    def arrive(self, job: Job, batch: Batch, position: int) -> Held | None:
+    def arrive(self, job: BookedJob, batch: Batch, position: int) -> Held | None:
         """Ask for a job whose message has come out of its queue, before it is admitted.
 
         Args:
@@ -156,9 +169,15 @@ class Hold:
         """
         held = self._held.get(job.id)
         if held is None:
-            return None
+            if not (job.terms.limit and job.stage == "queued" and self.is_after_restart and self.is_open):
+                return None
+            held = self._held[job.id] = Held(job, job.attempt, self._opened + HOLD_SECONDS)
+            self._occupy(job)
         if held.job is not job:
             self._learn(held, job)
+        if held.is_out:  # a copy of its message: its requester has sent it again
+            settle(batch, Outcome.ACCEPT, (position,))
+            return held
         if held.job.stage == "cancelled" or held.until <= self._now():
             self._end(held)
             return None
@@ -167,7 +186,7 @@ class Hold:
             del self._held[job.id]
         return held
 
-    def _learn(self, held: Held, job: Job) -> None:
+    def _learn(self, held: Held, job: BookedJob) -> None:
         """Take a job as its message has it, of which only its worker had told."""
         held.job = job
         if job.terms.key:
@@ -191,19 +210,34 @@ class Hold:
         """Forget the claims of a worker that has gone; what it has answered stays."""
         for held in [held for held in self._held.values() if held.runner is runner and held.answer is None]:
             held.runner, held.until = None, self._opened + HOLD_SECONDS
-            held.job.stage, held.job.runner = "queued", None
+            _stop(held)
             if held.until <= self._now():
                 self._end(held)
+
+    def returned(self, job: bytes, runner: Runner) -> None:
+        """Forget the claim of a worker that gives the job back."""
+        held = self._held.get(job)
+        if held is not None and held.runner is runner and held.answer is None:
+            held.runner = None
+            _stop(held)
+            self._end(held)
+
+    def has(self, job: bytes, runner: Runner) -> bool:
+        """Return whether a worker has claimed a job whose message has not come out yet."""
+        held = self._held.get(job)
+        return held is not None and held.runner is runner and held.answer is None
 
     def release(self) -> int:
         """Let those go out again that nobody has claimed in time, and return how many; to be called at ``until``."""
         now = self._now()
+        self.is_after_restart = self.is_after_restart and self.is_open
         due = [held for held in self._held.values() if held.until <= now]
         for held in due:
-            self._end(held)
-            batch = held.batch
-            if batch is not None and batch.left and batch.contents[held.position] is not None:
-                settle(batch, Outcome.RETURN, (held.position,))
+            if self._held.get(held.job.id) is held:  # what goes back may come out at once, and others with it
+                self._end(held)
+                if held.is_out:
+                    assert held.batch is not None
+                    settle(held.batch, Outcome.RETURN, (held.position,))
         self.released += len(due)
         return len(due)
 
@@ -211,7 +245,7 @@ class Hold:
         """Hold a job no longer."""
         del self._held[held.job.id]
         if held.answer is not None:  # its message has never come
-            held.job.stage, held.job.runner = "queued", None
+            _stop(held)
         if held.job.terms.key:
             self._leave(held.job)
 
@@ -219,3 +253,9 @@ class Hold:
 def _run(held: Held) -> None:
     """Have a job run with who says that it has it."""
     held.job.stage, held.job.attempt, held.job.runner = "running", held.attempt, held.runner
+
+
+def _stop(held: Held) -> None:
+    """Have a job wait again; one that was being cancelled does not begin any more."""
+    held.job.stage = "cancelled" if held.job.stage == "cancelling" else "queued"
+    held.job.runner = None

@@ -20,14 +20,14 @@ End: TypeAlias = Literal["ok", "failed", "cancelled", "timed-out", "expired", "l
 class Runner(Protocol):
     """What has jobs that run: a worker's side of a peer."""
 
-    def holds(self, job: "Job") -> bool:
+    def holds(self, job: "BookedJob") -> bool:
         """Return whether the job is still out with it, unsettled."""
 
-    def cancel(self, job: "Job") -> bool:
-        """Ask the worker to end a job; return whether it can be asked, and will answer."""
+    def cancel(self, job: "BookedJob", grace: float | None) -> bool:
+        """Ask the worker to end a job, in so many seconds; return whether it can be asked, and will answer."""
 
 
-class Job(msgspec.Struct, eq=False, gc=False):
+class BookedJob(msgspec.Struct, eq=False, gc=False):
     """A job; there may be a million, so that it has nothing that most of them do not need.
 
     Args:

@@ -27,8 +27,8 @@ from typing import Final
 
 import msgspec
 
-from triomq.core import Batch, Clock, Outcome, Window, settle
-from triomq.endpoints.jobs.job import Job
+from triomq.core import Batch, Clock, Outcome, Window, body_of, settle
+from triomq.endpoints.jobs.job import BookedJob
 
 MOST_PARKED: Final = 10_000
 """Jobs of one queue."""
@@ -46,7 +46,7 @@ LOOK: Final = 1.0
 class Parked(msgspec.Struct, eq=False):
     """A parked job: where its message is, and which turn it has in its line; no two have the same."""
 
-    job: Job
+    job: BookedJob
     batch: Batch
     position: int
     turn: int
@@ -131,10 +131,22 @@ class Parking:
         """Count the jobs that are parked."""
         return len(self._parked)
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[BookedJob]:
         """Yield the jobs that are parked."""
         for parked in self._parked.values():
             yield parked.job
+
+    def payloads(self) -> Iterator[tuple[BookedJob, bytes]]:
+        """Yield the jobs that are parked, each with what is to be called."""
+        for parked in self._parked.values():
+            content = parked.batch.contents[parked.position]
+            if content is not None:
+                yield parked.job, body_of(parked.batch.head_at(parked.position), content)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no job runs or waits that has a key."""
+        return not (self._lines or self._parked or self._called)
 
     def gate(self, queue: str) -> Window:
         """Return the gate before the feeds of a queue."""
@@ -148,7 +160,7 @@ class Parking:
 
     # Places
 
-    def enter(self, job: Job) -> bool:
+    def enter(self, job: BookedJob) -> bool:
         """Give a job a place of its key, and return whether there was one; who has got it must ``leave``."""
         terms = job.terms
         line = self._lines.get(terms.key)
@@ -165,11 +177,11 @@ class Parking:
         return True
 
     @staticmethod
-    def _has_place(line: _Line, job: Job) -> bool:
+    def _has_place(line: _Line, job: BookedJob) -> bool:
         limit = job.terms.limit
         return not limit or line.running < limit
 
-    def _take_token(self, job: Job) -> bool:
+    def _take_token(self, job: BookedJob) -> bool:
         if not job.terms.rate:
             return True
         bucket = self._bucket(job)
@@ -178,7 +190,7 @@ class Parking:
         bucket.tokens -= 1.0
         return True
 
-    def _bucket(self, job: Job) -> _Bucket:
+    def _bucket(self, job: BookedJob) -> _Bucket:
         """Return the bucket of a job's key, filled."""
         key, rate, now = job.terms.key, job.terms.rate, self.clock.now()
         found = self._buckets.get(key)
@@ -188,14 +200,14 @@ class Parking:
         self.clock.set(key, now + bucket.until(max(1.0, rate), rate))
         return bucket
 
-    def occupy(self, job: Job) -> None:
+    def occupy(self, job: BookedJob) -> None:
         """Give a job a place of its key, be there one or not: it runs already. It must ``leave``."""
         line = self._lines.get(job.terms.key)
         if line is None:
             line = self._lines[job.terms.key] = _Line()
         line.running += 1
 
-    def leave(self, job: Job) -> None:
+    def leave(self, job: BookedJob) -> None:
         """Take the place of a job back, and call the next one."""
         key = job.terms.key
         line = self._lines.get(key)
@@ -205,7 +217,7 @@ class Parking:
 
     # Lines
 
-    def park(self, job: Job, batch: Batch, position: int) -> None:
+    def park(self, job: BookedJob, batch: Batch, position: int) -> None:
         """Let a job wait that has got no place: in its line, or in its queue if too many are out of that."""
         content = batch.contents[position]
         assert content is not None, "it is settled"
@@ -223,7 +235,7 @@ class Parking:
             job.stage = "parked"
         self._look_again(key, line)
 
-    def take(self, job: Job) -> Parked | None:
+    def take(self, job: BookedJob) -> Parked | None:
         """Let a job wait no longer, and return it if it is out, for its message to be settled."""
         if self._called.pop(job.id, 0):
             line = self._lines.get(job.terms.key)
@@ -239,7 +251,7 @@ class Parking:
         self._room(parked.job.queue).remove(parked.size)
         return parked
 
-    def is_out(self, job: Job) -> bool:
+    def is_out(self, job: BookedJob) -> bool:
         """Return whether a job is parked, and its queue has not taken it back."""
         parked = self._parked.get(job.id)
         return parked is not None and parked.is_out

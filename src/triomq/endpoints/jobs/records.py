@@ -10,6 +10,10 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
+from triomq.endpoints.jobs.job import BookedJob
+from triomq.endpoints.jobs.terms import Terms
+from triomq.errors import StoreCorrupt
+
 Names: TypeAlias = tuple[str, ...]
 
 
@@ -42,7 +46,7 @@ class NoRecords:
 
 
 class JobRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A job on disk: see ``Job`` and ``Terms``; ``is_cancelled`` makes it a tombstone."""
+    """A job on disk: see ``BookedJob`` and ``Terms``; ``is_cancelled`` makes it a tombstone."""
 
     queue: str
     user: str
@@ -52,15 +56,60 @@ class JobRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_cancelled: bool = False
 
 
-encode_record: Final = msgspec.msgpack.Encoder().encode
-decode_record: Final = msgspec.msgpack.Decoder(JobRecord).decode
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(JobRecord).decode
 
 
-def names_of(job: bytes) -> Names:
-    """Return under which names a job's record is: its id, octet by octet, since it may be no UTF-8."""
-    return (job.decode("latin-1"),)
+class RecordedJobs:
+    """Which jobs of a book have a record.
+
+    Args:
+        records: Where they are.
+    """
+
+    __slots__ = ("_jobs", "_records", "partial")
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._jobs: set[bytes] = set()
+        self.partial: set[bytes] = set()
+        """Those of an earlier life whose message has not come out yet: their terms are known as far as recorded."""
+
+    def recover(self) -> Iterator[BookedJob]:
+        """Yield the jobs that the store has.
+
+        Raises:
+            StoreCorrupt: A record is none.
+        """
+        for names, value in self._records.recovered():
+            try:
+                found = _decode(value)
+            except msgspec.DecodeError as error:
+                raise StoreCorrupt(f"the record of a job cannot be read: {error}") from None
+            name = names[0].encode("latin-1")
+            terms = Terms(unique=found.unique, parent=found.parent)
+            job = BookedJob(name, found.queue, found.user, found.requester, terms, durable=True)
+            if found.is_cancelled:
+                job.stage = "cancelled"
+            self._jobs.add(name)
+            self.partial.add(name)
+            yield job
+
+    def write(self, job: BookedJob) -> None:
+        """Write what must be known of a job without its message."""
+        is_cancelled = job.stage == "cancelled"
+        unique = "" if is_cancelled else job.terms.unique
+        record = JobRecord(job.queue, job.user, job.requester, unique, job.terms.parent, is_cancelled)
+        self._records.put(_names_of(job.id), _encode(record), is_new=job.id not in self._jobs)
+        self._jobs.add(job.id)
+
+    def remove(self, job: bytes) -> None:
+        """Remove the record of a job that has ended, if it has one."""
+        if job in self._jobs:
+            self._jobs.discard(job)
+            self.partial.discard(job)
+            self._records.remove(_names_of(job))
 
 
-def id_of(names: Names) -> bytes:
-    """Return whose record is under some names."""
-    return names[0].encode("latin-1")
+def _names_of(job: bytes) -> Names:
+    return (job.decode("latin-1"),)  # an id may be no UTF-8

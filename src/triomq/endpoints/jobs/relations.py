@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from triomq.endpoints.jobs.job import Job
+from triomq.endpoints.jobs.job import BookedJob
 
 T = TypeVar("T")
 
@@ -12,33 +12,38 @@ _NOBODY = (b"", 0.0)
 class Relations:
     """The relations of a book's jobs; those that have none are not in here."""
 
-    __slots__ = ("_children", "_tied", "_unique")
+    __slots__ = ("_tied", "_unique", "children")
 
     def __init__(self) -> None:
         self._unique: dict[str, tuple[bytes, float]] = {}
-        self._children: dict[bytes, dict[bytes, int]] = {}
+        self.children: dict[bytes, dict[bytes, int]] = {}
+        """Those of each parent, with the attempt in which it has sent them."""
         self._tied: dict[bytes, dict[bytes, None]] = {}
 
-    def enter(self, job: Job, now: float) -> None:
+    def __bool__(self) -> bool:
+        """Return whether there is any."""
+        return bool(self._unique or self.children or self._tied)
+
+    def enter(self, job: BookedJob, now: float) -> None:
         """Enter a job."""
         terms = job.terms
         if terms.unique:
             self._unique[terms.unique] = (job.id, now)
         if terms.parent[1]:
-            self._children.setdefault(terms.parent[0], {})[job.id] = terms.parent[1]
+            self.children.setdefault(terms.parent[0], {})[job.id] = terms.parent[1]
         if terms.tie and job.requester:
             self._tied.setdefault(job.requester, {})[job.id] = None
 
-    def remove(self, job: Job) -> None:
-        """Remove a job that has ended; its children have no parent any more."""
+    def remove(self, job: BookedJob) -> None:
+        """Remove a job that has ended."""
         terms = job.terms
         self.free_unique(job)
         if terms.parent[1]:
-            _discard(self._children, terms.parent[0], job.id)
+            _discard(self.children, terms.parent[0], job.id)
         if terms.tie and job.requester:
             _discard(self._tied, job.requester, job.id)
 
-    def free_unique(self, job: Job) -> None:
+    def free_unique(self, job: BookedJob) -> None:
         """Let another job have a job's unique key."""
         unique = job.terms.unique
         if unique and self._unique.get(unique, _NOBODY)[0] == job.id:
@@ -48,15 +53,10 @@ class Relations:
         """Return which job holds a unique key, and since when."""
         return self._unique.get(unique)
 
-    def children(self, parent: bytes, attempt: int) -> list[bytes]:
+    def children_of(self, parent: bytes, attempt: int) -> list[bytes]:
         """List the children of a job's attempts up to one."""
-        found = self._children.get(parent)
+        found = self.children.get(parent)
         return [child for child, begun in found.items() if begun <= attempt] if found else []
-
-    def orphan(self, parent: bytes) -> None:
-        """Forget whose parent a job was."""
-        if self._children:
-            self._children.pop(parent, None)
 
     def tied_to(self, requester: bytes) -> list[bytes]:
         """List the jobs that are tied to a requester."""

@@ -46,7 +46,7 @@ ENDS: Final[dict[End, Fate]] = {
 }
 
 
-class JobState(msgspec.Struct, frozen=True, gc=False):
+class JobSummary(msgspec.Struct, frozen=True, gc=False):
     """Where a job is: a ``Stage``, ``delayed``, or an ``End``; of one that has ended only that is known.
 
     Args:
@@ -66,3 +66,8 @@ class JobState(msgspec.Struct, frozen=True, gc=False):
     user: str = ""
     due: float = 0.0
     terms: Terms = PLAIN
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more becomes of it."""
+        return self.state in ENDS

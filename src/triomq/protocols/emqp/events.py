@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from triomq.protocols.emqp.codes import Code
-from triomq.protocols.emqp.extension import Extension
+from triomq.protocols.emqp.extension import NO_EXTENSION, Extension
 from triomq.protocols.emqp.headers import Headers
 from triomq.protocols.emqp.jobs import JobState
 from triomq.protocols.emqp.queues import WeightedQueue
@@ -147,12 +147,16 @@ class ScheduleSet(msgspec.Struct, frozen=True):
 
 
 class ScheduleRemoved(msgspec.Struct, frozen=True):
-    """UNSCHEDULE: the schedule of the same call (``schedule_key``) is to end; its queue does not matter."""
+    """UNSCHEDULE: the schedule of the same call (``schedule_key``) is to end; its queue does not matter.
+
+    With a name in its extension frame all schedules of that name are to end, but those that stay.
+    """
 
     msgid: bytes
     queue: str
     headers: Headers
     message: bytes
+    extension: Extension = NO_EXTENSION
 
 
 class DisconnectAsked(msgspec.Struct, frozen=True, gc=False):

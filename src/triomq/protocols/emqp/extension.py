@@ -4,6 +4,7 @@ It is sent only to a peer that has announced the capability ``jobs`` in its own,
 of it stands in the headers: released workers look for their names anywhere in these, in values too.
 """
 
+from functools import lru_cache
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -36,7 +37,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
     Args:
         capabilities: INFORM, and ACK of it: what the sender knows; HEARTBEAT of a peer.
-        name: INFORM: how a person calls the peer.
+        name: INFORM: how a person calls the peer; SCHEDULE and UNSCHEDULE: whose schedule it is.
         running: INFORM of a worker: jobs that it still has, each with its attempt.
         duplicate_of: ACK of a REQUEST: the job that this one would repeat.
         priority: REQUEST and SCHEDULE, from 0 to 9.
@@ -56,6 +57,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
         stream: whether somebody reads the items that the job sends.
         tie: whether the job is to be cancelled when its requester leaves.
         timezone: SCHEDULE: of the cron text, as in the IANA's data base.
+        staying: UNSCHEDULE with a name: all schedules of that name end but these, told by their ``schedule_key``.
         missed: SCHEDULE: what becomes of ticks that nobody was there for.
         state: REPLY: ok, failed, cancelled, timed-out, expired, lost.
         type: REPLY of a failure: its class.
@@ -90,6 +92,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     keep: Milliseconds = 0
     stream: bool = False
     tie: bool = False
+    staying: tuple[str, ...] = ()
     timezone: str = ""
     missed: str = ""
     state: str = ""
@@ -109,6 +112,11 @@ NO_EXTENSION = Extension()
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Extension)
+
+_REMEMBERED: Final = 40
+"""Bytes of a frame that is worth remembering: most jobs have the same, of an attempt and how it ended."""
+
+_remembered = lru_cache(maxsize=256)(_decoder.decode)
 
 
 def encode_extension(extension: Extension) -> bytes:
@@ -135,6 +143,6 @@ def decode_extension(frame: bytes, longest: int = LONGEST_PASSED_ON) -> Extensio
     if len(frame) > longest:
         raise PeerError(f"an extension frame of {len(frame)} bytes; at most {longest} are allowed")
     try:
-        return _decoder.decode(frame)
+        return _remembered(frame) if len(frame) <= _REMEMBERED else _decoder.decode(frame)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise PeerError(f"the extension frame cannot be read: {error}") from None

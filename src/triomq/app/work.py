@@ -1,0 +1,213 @@
+"""A worker on its own: it runs until a signal stops it, in two steps, or until its source changes.
+
+The first SIGTERM or SIGINT drains: the broker hears a goodbye, what has not begun goes back to it, what runs ends and
+is answered. The second ends everything at once; the broker gives to other workers what was not answered.
+"""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Final, TypeAlias
+
+import msgspec
+import trio
+
+from triomq.app.config import Log
+from triomq.app.logs import set_up_logging
+from triomq.jobs import Jobs
+from triomq.jobs.worker import CONCURRENCY, Worker, load_jobs, open_worker
+
+_log = logging.getLogger("triomq.worker")
+
+_POLL: Final = 0.5
+"""Seconds between looks at the source: sooner than a person can change windows, and nothing for a few hundred files."""
+
+CHANGED: Final = -1
+"""What ``work`` returns in place of an exit code when the source has changed."""
+
+Times: TypeAlias = dict[str, int]
+"""When files were changed, in nanoseconds."""
+
+
+class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker on its own.
+
+    Args:
+        target: The registry, ``MODULE:JOBS``.
+        broker: Its URL.
+        queues: Queues with weights; those that the registry names if there are none.
+        concurrency: How many async jobs run at a time.
+        processes: How many processes there are for sync jobs.
+        reload: Whether to start anew when the source of the jobs changes.
+        log: What is logged, and how.
+    """
+
+    target: str
+    broker: str
+    queues: Mapping[str, int] = {}
+    concurrency: int = CONCURRENCY
+    processes: int = os.cpu_count() or 1
+    reload: bool = False
+    log: Log = Log()
+
+
+def run_worker(settings: WorkSettings, *, started: Callable[[Jobs], None] | None = None) -> int:
+    """Work until a signal comes, with a log and an event loop of its own.
+
+    Args:
+        settings: What to do.
+        started: Called with the registry, when it is imported.
+
+    Returns:
+        The exit code for the process, 0 after a drain, 128 plus the signal's number when cut. With ``reload`` this
+        process may go on as another program, and this returns nothing.
+
+    Raises:
+        ConfigError: There is no such registry, or it has a mistake, or the URL does.
+    """
+    set_up_logging(settings.log)
+    try:
+        jobs = load_jobs(settings.target)
+        jobs.check()
+    except Exception as error:
+        if not settings.reload:
+            raise
+        _log.error("the registry cannot be imported; waiting for a change", exc_info=error)
+        code = trio.run(_wait_change, settings.target)
+    else:
+        if started is not None:
+            started(jobs)
+        code = trio.run(work, jobs, settings)
+    if code == CHANGED:
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    return code
+
+
+async def work(jobs: Jobs, settings: WorkSettings) -> int:
+    """Work until a signal comes: the first SIGTERM or SIGINT drains, the second ends everything.
+
+    Returns:
+        As ``run_worker``, or ``CHANGED`` after a drain because the source has changed.
+    """
+    working = _Working(jobs, settings)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals, working.everything:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(working.watch, signals)
+            if settings.reload:
+                nursery.start_soon(working.watch_source)
+            await working.work()
+            nursery.cancel_scope.cancel()
+    return working.exit_code
+
+
+class _Working:
+    """One worker on its own, from its start to its end."""
+
+    def __init__(self, jobs: Jobs, settings: WorkSettings) -> None:
+        self.everything = trio.CancelScope()
+        self.exit_code = 0
+        self._jobs = jobs
+        self._settings = settings
+        self._drain = trio.Event()
+
+    async def work(self) -> None:
+        """Open the worker, and let it run until the drain."""
+        settings = self._settings
+        opened = open_worker(
+            self._jobs,
+            settings.broker,
+            queues=settings.queues or None,
+            concurrency=settings.concurrency,
+            processes=settings.processes,
+            target=settings.target,
+            sync_place="thread",
+            patient=True,
+        )
+        async with opened as worker, trio.open_nursery() as nursery:
+            nursery.start_soon(_log_connected, worker)
+            await self._drain.wait()
+            nursery.cancel_scope.cancel()
+        statistics = worker.statistics()
+        fields = {"done": statistics.done, "failed": sum(statistics.failed.values()), "returned": statistics.returned}
+        _log.info("worker has ended", extra={"fields": fields})
+
+    async def watch(self, signals: AsyncIterator[int]) -> None:
+        """Turn the first signal into a drain, the second into a cancellation."""
+        async for number in signals:
+            if not self._drain.is_set():
+                _log.info("draining", extra={"fields": {"signal": signal.Signals(number).name}})
+                self._drain.set()
+            else:
+                self.exit_code = 128 + number
+                self.everything.cancel()
+                return
+
+    async def watch_source(self) -> None:
+        """Drain when a file of the user's has changed."""
+        path = await _changed(modules_of_user(sys.modules))
+        _log.info("source has changed", extra={"fields": {"file": path}})
+        self.exit_code = CHANGED
+        self._drain.set()
+
+
+async def _log_connected(worker: Worker) -> None:
+    await worker.wait_connected()
+    _log.info("worker takes jobs", extra={"fields": {"queues": ",".join(sorted(worker.queues))}})
+
+
+async def _wait_change(target: str) -> int:
+    """Wait until a module that cannot be imported has changed, or a signal comes."""
+    times = modules_of_user(sys.modules)
+    for found in Path.cwd().glob(f"{target.partition(':')[0].replace('.', '/')}*"):
+        for path in [found, *found.rglob("*.py")] if found.is_dir() else [found]:
+            times[str(path)] = _time_of(str(path))
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def stop() -> None:
+                await anext(signals)
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(stop)
+            await _changed(times)
+            return CHANGED
+    return 0
+
+
+async def _changed(times: Times) -> str:
+    """Wait until a file has another time than it had; return its path."""
+    while True:
+        for path, time in times.items():
+            if _time_of(path) != time:
+                return path
+        await trio.sleep(_POLL)
+
+
+def modules_of_user(modules: Mapping[str, ModuleType]) -> Times:
+    """Return the files of imported modules that are neither Python's nor installed, and when they were changed."""
+    files = (getattr(module, "__file__", None) for module in list(modules.values()))
+    installed = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+    return {
+        file: _time_of(file)
+        for file in files
+        if file
+        and file.endswith(".py")
+        and not file.startswith(_PYTHON)
+        and not any(part in file for part in installed)
+    }
+
+
+_PYTHON = (os.path.dirname(os.__file__) + os.sep, str(Path(__file__).parents[1]) + os.sep)
+"""The folders of Python's own library, and of triomq."""
+
+
+def _time_of(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:  # between two versions of it
+        return 0

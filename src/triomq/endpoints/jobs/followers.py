@@ -1,0 +1,43 @@
+"""Who wants to know what becomes of a job, beside its requester: peers that have asked for its state."""
+
+from typing import Protocol
+
+from triomq.endpoints.jobs.job import BookedJob, End
+
+
+class Follower(Protocol):
+    """Who follows jobs."""
+
+    def changed(self, job: BookedJob, end: End | None, answer: object) -> None:
+        """Hear that a job is somewhere else now, or has ended, with what its worker has said, if it has."""
+
+
+class Followers:
+    """The followers of a book's jobs; there is nobody in here for most of them."""
+
+    __slots__ = ("_by_job",)
+
+    def __init__(self) -> None:
+        self._by_job: dict[bytes, dict[Follower, None]] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether anybody follows anything."""
+        return bool(self._by_job)
+
+    def add(self, job: bytes, follower: Follower) -> None:
+        """Tell somebody of every change of a job from now on, up to its end."""
+        self._by_job.setdefault(job, {})[follower] = None
+
+    def remove(self, job: bytes, follower: Follower) -> None:
+        """Tell somebody nothing more of a job."""
+        found = self._by_job.get(job)
+        if found is not None:
+            found.pop(follower, None)
+            if not found:
+                del self._by_job[job]
+
+    def tell(self, job: BookedJob, end: End | None = None, answer: object = None) -> None:
+        """Tell of a change; after an end nobody follows the job any more."""
+        found = self._by_job.get(job.id) if end is None else self._by_job.pop(job.id, None)
+        for follower in list(found or ()):
+            follower.changed(job, end, answer)

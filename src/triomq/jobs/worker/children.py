@@ -1,0 +1,238 @@
+"""The child processes of a worker, and the jobs that wait for one of them.
+
+    take ──▶ waiting ──▶ distribute ──▶ children ──▶ answers
+                ▲                          │
+                └──── taken back ──────────┘      behind a slow job, or from a child that died
+                │
+                └──▶ returned to the broker       if all children are slow: another worker may be free
+
+- Each child is given as much as it does in 2 ms (``means.AHEAD``), of a job whose run time is unknown one.
+- What waits here goes to all children evenly, to those that have least first.
+- Nothing waits here behind slow jobs only: after 10 ms the broker gets it back, not begun, its attempt not counted.
+"""
+
+from collections import deque
+from math import inf
+from typing import Protocol
+
+import msgspec
+import trio
+
+from triomq.jobs.child.execution import EXPIRED, Ending, ending_for
+from triomq.jobs.child.tokens import MOST_BYTES, MOST_JOBS, Answer, Kind
+from triomq.jobs.worker.means import AHEAD, SLOW, Mean
+from triomq.jobs.worker.pooled import PooledJob
+from triomq.jobs.worker.process import Child
+
+
+class Ends(Protocol):
+    """Hear how jobs end; the pool does."""
+
+    def done(self, job: PooledJob, message: bytes) -> None:
+        """A job has a result."""
+
+    def failed(self, job: PooledJob, ending: Ending) -> None:
+        """A job has none."""
+
+    def reported(self, job: PooledJob, value: bytes, *, item: bool) -> None:
+        """A job has made progress, or an item."""
+
+    async def wait_room(self, job: PooledJob) -> None:
+        """Wait until the reader of a job's items has taken enough of them."""
+
+    def give_back(self, jobs: list[PooledJob]) -> bool:
+        """Jobs were not begun, and are to go elsewhere; returns whether the broker takes them."""
+
+    def settled(self) -> None:
+        """All that has happened at once has been said."""
+
+
+class ChildSet:
+    """All child processes of a worker; made by its pool.
+
+    Args:
+        target: The registry, ``MODULE:JOBS``.
+        size: How many.
+        ends: Hears how jobs end.
+    """
+
+    def __init__(self, target: str, size: int, ends: Ends) -> None:
+        self.children = [Child(target, self) for _ in range(size)]
+        self._ends = ends
+        self._waiting: deque[PooledJob] = deque()
+        self._mean = Mean()
+        self._watch = trio.CancelScope()
+        self._returns = True  # whether the broker takes jobs back
+        self.held = 0
+        """Jobs that are here and not answered."""
+
+    @property
+    def credit(self) -> int:
+        """How many jobs there should be here now."""
+        now = trio.current_time()
+        slow = sum(child.is_slow(now) for child in self.children)
+        slots = sum(child.is_ready or child.held > 0 for child in self.children)
+        return slots + self._mean.worth(slots - slow)
+
+    # Jobs come
+
+    def take(self, jobs: list[PooledJob]) -> None:
+        """Take jobs that have arrived."""
+        now = trio.current_time()
+        for job in jobs:
+            job.queued = now
+        self.held += len(jobs)
+        self._waiting += jobs
+        self._distribute(now)
+
+    def cancel(self, job: PooledJob, reason: Ending, grace: float) -> None:
+        """Stop a job, wherever it is."""
+        now = trio.current_time()
+        for child in self.children:
+            child.hear()
+            if child.running is job:
+                self._put_back(child.stop_job(job, reason, grace, now), now)
+                break
+            if job in child.jobs:
+                self._put_back(child.take_back(), now)
+        if job in self._waiting:
+            self._waiting.remove(job)
+            self._failed(job, reason)
+        self._distribute(now)
+        self._ends.settled()
+
+    def take_all_back(self) -> list[PooledJob]:
+        """Return all jobs that were not begun, for the broker: the worker is leaving."""
+        for child in self.children:
+            self._waiting += child.take_back()
+        jobs = list(self._waiting)
+        self._waiting.clear()
+        self.held -= len(jobs)
+        return jobs
+
+    def _distribute(self, now: float) -> None:
+        """Give to the children what waits, to those that have least first."""
+        waiting = self._waiting
+        free = [child for child in self.children if child.is_ready and not child.is_slow(now)] if waiting else []
+        free.sort(key=_load)
+        while waiting and free:
+            share = -(-len(waiting) // len(free))
+            child = free.pop(0)
+            given: list[tuple[PooledJob, bytes]] = []
+            load, size, count = child.load, child.size, child.held
+            while waiting and len(given) < share:
+                job = waiting[0]
+                if job.deadline <= now:
+                    self._failed(waiting.popleft(), EXPIRED)
+                    continue
+                body = _encode(job.task)
+                cost = job.kind.mean.cost
+                if count and (count >= MOST_JOBS or load + cost > AHEAD or size + len(body) > MOST_BYTES):
+                    break
+                job.cost = cost
+                load += cost
+                size += len(body)
+                count += 1
+                given.append((waiting.popleft(), body))
+            if given:
+                child.load = load
+                child.give(given, now)
+        self._arm(now)
+
+    def _put_back(self, jobs: list[PooledJob], now: float) -> None:
+        """Put jobs that were not begun before those that wait."""
+        for job in jobs:
+            job.queued = now
+        self._waiting.extendleft(reversed(jobs))
+
+    # Children speak
+
+    def child_ready(self, child: Child) -> None:
+        """Give it something."""
+        self._distribute(trio.current_time())
+        self._ends.settled()
+
+    def child_answered(self, child: Child, answers: list[Answer[PooledJob]]) -> None:
+        """Answer, and give it more."""
+        for job, kind, seconds, body in answers:
+            assert job is not None, "what a child says about itself does not come here"
+            if kind < Kind.DONE:
+                self._ends.reported(job, body, item=kind == Kind.ITEM)
+                continue
+            job.kind.mean.add(seconds)
+            self._mean.add(seconds)
+            if kind == Kind.DONE:
+                self.held -= 1
+                self._ends.done(job, body)
+            else:
+                self._failed(job, _read_ending(body))
+        if self._waiting:
+            self._distribute(trio.current_time())
+        self._ends.settled()
+
+    async def wait_room(self, job: PooledJob) -> None:
+        """Wait until the reader of a job's items has taken enough of them."""
+        await self._ends.wait_room(job)
+
+    def child_ended(self, child: Child, not_begun: list[PooledJob], victim: PooledJob | None) -> None:
+        """Put back what it had not begun; the job that it has died of is lost, or was stopped."""
+        now = trio.current_time()
+        self._put_back(not_begun, now)
+        if victim is not None:
+            lost = Ending("lost", "WorkerLost", f"its process {child.ended}")
+            self._failed(victim, victim.reason or lost)
+        self._distribute(now)
+        self._ends.settled()
+
+    def _failed(self, job: PooledJob, ending: Ending) -> None:
+        self.held -= 1
+        self._ends.failed(job, ending_for(job.reason, ending))
+
+    # Time
+
+    async def watch(self) -> None:
+        """Look after jobs that take long."""
+        while True:
+            with trio.CancelScope(deadline=self._next_look()) as self._watch:
+                await trio.sleep_forever()
+            self._look(trio.current_time())
+
+    def _arm(self, now: float) -> None:
+        """See that ``watch`` wakes in time; a timer of 10 ms that is set already will do for all."""
+        if self._watch.deadline > now + SLOW:
+            self._watch.deadline = min(self._watch.deadline, self._next_look())
+
+    def _next_look(self) -> float:
+        due = min((child.next_look() for child in self.children), default=inf)
+        if self._waiting and self._returns:
+            slow = max(child.began for child in self.children)
+            due = min(due, max(slow, self._waiting[0].queued) + SLOW)
+        return due
+
+    def _look(self, now: float) -> None:
+        for child in self.children:
+            if child.next_look() <= now:
+                self._put_back(child.look(now), now)
+        self._distribute(now)
+        if self._waiting and all(child.is_slow(now) for child in self.children):
+            self._return_oldest(now)
+        self._ends.settled()
+
+    def _return_oldest(self, now: float) -> None:
+        """Return to the broker what has waited for ``SLOW``, while no child gets on."""
+        old = [job for job in self._waiting if job.queued + SLOW <= now]
+        if not old:
+            return
+        self._returns = self._ends.give_back(old)
+        if self._returns:
+            self.held -= len(old)
+            for job in old:
+                self._waiting.remove(job)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_read_ending = msgspec.msgpack.Decoder(Ending).decode
+
+
+def _load(child: Child) -> float:
+    return child.load

@@ -1,0 +1,219 @@
+"""A broker, its workers and a client, of which all but the client are killed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+import triomq
+from triomq import open_broker
+from triomq.clients.emqp.connection import EMQPConnection
+from triomq.clients.emqp.opening import open_emqp
+from triomq.errors import NoSuchQueue
+from triomq.protocols.emqp import Extension, make_headers
+
+from ..harness import START, Life
+from .oracle import LIMIT, JobOracle
+from .task import QUEUE, Task, shown
+
+WORKERS, SLOTS = 3, 8
+
+WINDOW = 200
+"""Jobs that have not ended, as far as the client knows: enough that workers are busy."""
+
+DEAD = "jobs.dead"
+"""The queue of jobs that were given up."""
+
+PATIENCE = 40.0
+"""Seconds in which no job ends until those that are missing count as lost: a worker counts as gone after 3, a job that
+was out when the broker was killed is held for 10, and three deaths are given."""
+
+
+class Party:
+    """All processes of a run; opened by ``open_party``."""
+
+    def __init__(self, directory: Path, chance: random.Random, nursery: trio.Nursery) -> None:
+        self._directory = directory / "store"
+        self._log = directory / "log"
+        self._nursery = nursery
+        self.chance = chance
+        self.oracle = JobOracle(self._log)
+        self.life: Life | None = None
+        self.workers: list[trio.Process] = []
+        self.said = b""
+        self._port = 0
+
+    # Processes
+
+    async def _open(self, module: str, *arguments: str, output: int = subprocess.DEVNULL) -> trio.Process:
+        home = str(Path(triomq.__file__).parents[1])
+        return await trio.lowlevel.open_process(
+            [sys.executable, "-m", module, *arguments],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONPATH": home},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+        )
+
+    async def start_broker(self) -> None:
+        """Start the next broker, and wait until it listens."""
+        process = await self._open("crash.jobs.broker", str(self._directory), str(self._port), output=subprocess.PIPE)
+        assert process.stdout is not None
+        line = b""
+        with trio.fail_after(START):
+            while not line.endswith(b"\n"):
+                data = await process.stdout.receive_some()
+                assert data, "the broker did not start"
+                line += data
+        self._port = int(line.split()[1])
+        self.life = Life(process, self._port, 0)
+
+    async def start_worker(self) -> None:
+        """Start another worker."""
+        self.workers.append(await self._open("crash.jobs.worker", str(self._port), str(self._log), str(SLOTS)))
+
+    async def kill_worker(self) -> None:
+        """Kill a worker, and start another one."""
+        worker = self.workers.pop(self.chance.randrange(len(self.workers)))
+        worker.kill()
+        await worker.wait()
+        self.oracle.deaths[worker.pid] = time.monotonic()
+        await self.start_worker()
+
+    async def kill_broker(self) -> None:
+        """Kill the broker, and start the next one."""
+        assert self.life is not None
+        self.life.kill_broker()
+        await self.life.process.wait()
+        await self.start_broker()
+
+    async def kill_store(self) -> None:
+        """Kill the store's process, which the broker starts again."""
+        assert self.life is not None
+        if (store := self.life.store) is not None:
+            os.kill(store, signal.SIGKILL)
+
+    async def kill_all(self) -> None:
+        """Kill the broker, its store and a worker at the same moment."""
+        await self.kill_store()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.kill_broker)
+            nursery.start_soon(self.kill_worker)
+
+    async def close(self) -> None:
+        """Leave no process behind."""
+        for process in (*self.workers, *((self.life.process,) if self.life is not None else ())):
+            process.kill()
+            await process.wait()
+
+    # Jobs
+
+    async def send(self, number: int, client: EMQPConnection, make: Callable[[int, random.Random], Task]) -> None:
+        """Send a job; it counts when it was accepted."""
+        task = make(number, self.chance)
+        limit = LIMIT if task.key else 0
+        extension = Extension(unique=task.unique, key=task.key, limit=limit, retries=task.failures, backoff=(10, 100))
+        request = client.begin(QUEUE, msgspec.json.encode(task), _GUARANTEE, extension)
+        await request.accepted()
+        if request.duplicate_of:
+            self.oracle.duplicates += 1
+        else:
+            self.oracle.accepted[shown(request.id)] = task
+
+    async def wait_done(self, count: int) -> None:
+        """Wait until so many more jobs are done, or for long."""
+        done = len(self.oracle.accepted) - len(self.oracle.missing())
+        with trio.move_on_after(START):
+            while len(self.oracle.accepted) - len(self.oracle.missing()) < done + count:  # noqa: ASYNC110  # only the log says so
+                await trio.sleep(0.01)
+
+    async def wait_room(self, most: int) -> int:
+        """Wait until so few jobs are missing, or nothing has happened for long; return how many are."""
+        before, since = -1, trio.current_time()
+        while len(missing := self.oracle.missing()) > most and trio.current_time() - since < PATIENCE:
+            if len(missing) != before:
+                before, since = len(missing), trio.current_time()
+            await trio.sleep(0.05)
+        return len(missing)
+
+    async def look(self) -> tuple[list[str], int]:
+        """Return the dead letters, by their jobs, and how many messages are left, from the store itself."""
+        await self.close()
+        async with open_broker(data_dir=self._directory) as broker:
+            left = (await broker.queue(QUEUE).statistics()).ready
+            try:
+                letters = await broker.queue(DEAD).browse(limit=1_000_000)
+            except NoSuchQueue:
+                letters = []
+        return [str((letter.properties.headers or {})["x-job-id"]) for letter in letters], left
+
+
+_GUARANTEE = make_headers(guarantee=True)
+
+KILLS: Mapping[str, Callable[[Party], Awaitable[None]]] = {
+    "a worker": Party.kill_worker,
+    "the broker": Party.kill_broker,
+    "the store": Party.kill_store,
+    "broker, store and a worker": Party.kill_all,
+}
+
+
+@asynccontextmanager
+async def open_party(directory: Path, seed: int) -> AsyncIterator[Party]:
+    """Start a broker and its workers."""
+    async with trio.open_nursery() as nursery:
+        party = Party(directory, random.Random(seed), nursery)
+        try:
+            await party.start_broker()
+            for _ in range(WORKERS):
+                await party.start_worker()
+            yield party
+        finally:
+            with trio.CancelScope(shield=True):
+                await party.close()
+
+
+async def run(
+    directory: Path, kills: Sequence[str], seed: int, make: Callable[[int, random.Random], Task], work: int = 500
+) -> tuple[JobOracle, list[str]]:
+    """Kill again and again under load; return what is known, and what is wrong.
+
+    Args:
+        directory: For the store and the log.
+        kills: Whom to kill, as in ``KILLS``, one after the other.
+        seed: Of what is left to chance here.
+        make: Makes a job, by its number.
+        work: Jobs that are done between two kills, at most.
+    """
+    async with open_party(directory, seed) as party:
+        async with open_emqp(f"emqp://127.0.0.1:{party._port}?heartbeat=0.5&silence=3&timeout=60") as client:
+            async with trio.open_nursery() as sending:
+
+                async def send_all() -> None:
+                    number = 0
+                    while True:
+                        await party.wait_room(WINDOW)
+                        async with trio.open_nursery() as nursery:
+                            for _ in range(20):
+                                number += 1
+                                nursery.start_soon(party.send, number, client, make)
+
+                sending.start_soon(send_all)
+                for kill in kills:
+                    await party.wait_done(party.chance.randint(1, work))
+                    await KILLS[kill](party)
+                    party.oracle.kills[kill] += 1
+                    print(party.oracle, flush=True)
+                await party.wait_done(work)
+                sending.cancel_scope.cancel()
+            await party.wait_room(0)
+        dead, left = await party.look()
+        return party.oracle, list(party.oracle.problems(dead, left))

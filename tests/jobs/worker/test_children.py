@@ -1,0 +1,220 @@
+import os
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import trio
+from tests.jobs.worker.conftest import Fifos, Recorder, make_job, running_children
+
+from triomq.jobs.child.execution import Ending
+
+
+async def test_children_run_jobs(recorder: Recorder) -> None:
+    async with running_children(recorder) as children:
+        job = make_job("echo", "hi")
+        children.take([job])
+        await recorder.wait_answered(job)
+        assert recorder.results == {job: b'{"value":"hi"}'}
+        assert children.held == 0
+
+
+async def test_job_that_hangs_in_the_midst_of_4000_is_the_only_one_that_is_lost(
+    recorder: Recorder, fifos: Fifos, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    jobs = [make_job("record", str(ran), number) for number in range(4000)]
+    hanging = make_job("hang", fifos.begun)
+    async with running_children(recorder, 2) as children:
+        children.take([*jobs[:2000], hanging, *jobs[2000:]])
+        await fifos.wait_begun()
+        await recorder.wait_answered(*jobs)
+        (at_it,) = [child for child in children.children if child.running is hanging]
+        assert at_it.pid is not None
+        os.kill(at_it.pid, signal.SIGKILL)
+        await recorder.wait_answered(hanging)
+    assert Counter(ran.read_text().split()) == Counter(str(number) for number in range(4000))
+    assert recorder.failures.keys() == {hanging}
+    assert recorder.failures[hanging].state == "lost"
+    assert recorder.failures[hanging].text == "its process ended by SIGKILL"
+    assert set(recorder.answers.values()) == {1}
+
+
+async def test_children_that_are_killed_at_random_lose_no_job_and_run_none_twice(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    jobs = [make_job("record", str(ran), number) for number in range(20_000)]
+    chance = random.Random(22)
+    killed = 0
+    async with running_children(recorder, 2) as children:
+        children.take(jobs)
+        while len(recorder.answers) < len(jobs):
+            await recorder.changed.wait()
+            if len(recorder.answers) > killed * 1500 and chance.random() < 0.1:
+                victim = chance.choice(children.children)
+                if victim.is_ready and victim.pid is not None:
+                    os.kill(victim.pid, signal.SIGKILL)
+                    killed += 1
+    assert killed >= 5
+    assert set(recorder.answers.values()) == {1}
+    times = Counter(ran.read_text().split())
+    assert set(times.values()) == {1}
+    lost = {job.task.payload for job in recorder.failures}
+    assert len(lost) <= killed
+    assert len(times) >= 20_000 - len(lost)
+
+
+async def test_jobs_behind_a_slow_one_go_to_another_child(recorder: Recorder, fifos: Fifos) -> None:
+    async with running_children(recorder, 2) as children:
+        known = make_job("nothing")
+        children.take([known])
+        await recorder.wait_answered(known)
+        slow = make_job("wait_for", fifos.begun, fifos.go)
+        slow.kind.mean.add(0.0001)
+        behind = [make_job("nothing") for _ in range(20)]
+        for job in behind:
+            job.kind.mean.add(0.00001)
+        children.take([slow, *behind])
+        await fifos.wait_begun()
+        await recorder.wait_answered(*behind)
+        assert slow not in recorder.answers
+        await fifos.say_go()
+        await recorder.wait_answered(slow)
+    assert recorder.results[slow] == b'{"value":"gone on"}'
+    assert not recorder.failures
+
+
+async def test_jobs_behind_slow_ones_only_go_back_to_the_broker(recorder: Recorder, fifos: Fifos) -> None:
+    recorder.takes_back = True
+    async with running_children(recorder) as children:
+        slow = make_job("wait_for", fifos.begun, fifos.go)
+        slow.kind.mean.add(0.0001)
+        behind = [make_job("nothing") for _ in range(20)]
+        for job in behind:
+            job.kind.mean.add(0.00001)
+        children.take([slow, *behind])
+        await fifos.wait_begun()
+        await recorder.wait_given_back(20)
+        assert set(recorder.given_back) == set(behind)
+        assert children.held == 1
+        assert children.credit == 1
+        await fifos.say_go()
+        await recorder.wait_answered(slow)
+
+
+async def test_job_in_c_code_is_killed_when_its_time_and_its_grace_are_over(recorder: Recorder) -> None:
+    async with running_children(recorder) as children:
+        job, other = make_job("hang_in_c"), make_job("echo", "after")
+        pid = children.children[0].pid
+        children.take([job])
+        await recorder.wait_answered(job)
+        assert recorder.failures[job].state == "timed-out"
+        assert recorder.failures[job].text == "it ran for more than 0.2 s"
+        children.take([other])
+        await recorder.wait_answered(other)
+        assert children.children[0].pid != pid
+
+
+async def test_job_that_looks_stops_and_leaves_its_process_as_it_was(recorder: Recorder, fifos: Fifos) -> None:
+    async with running_children(recorder) as children:
+        job, other = make_job("stop_when_asked", fifos.begun), make_job("process_number")
+        pid = children.children[0].pid
+        children.take([job])
+        await fifos.wait_begun()
+        reason = make_reason()
+        children.cancel(job, reason, 60)
+        await recorder.wait_answered(job)
+        assert recorder.failures[job].state == "cancelled"
+        assert "current_job().check()" in recorder.failures[job].traceback
+        children.take([other])
+        await recorder.wait_answered(other)
+        assert recorder.results[other] == b'{"value":%d}' % pid
+
+
+async def test_job_that_does_not_look_is_terminated(recorder: Recorder, fifos: Fifos) -> None:
+    async with running_children(recorder) as children:
+        job, other = make_job("hang", fifos.begun), make_job("process_number")
+        pid = children.children[0].pid
+        children.take([job])
+        await fifos.wait_begun()
+        children.cancel(job, make_reason(), 1.0)
+        children.take([other])
+        await recorder.wait_answered(job, other)
+        assert recorder.failures[job].state == "cancelled"
+        assert "signal.pause()" in recorder.failures[job].traceback
+        assert recorder.results[other] != b'{"value":%d}' % pid
+
+
+def make_reason() -> Ending:
+    return Ending("cancelled", text="its caller has cancelled it", retry=False)
+
+
+async def test_job_that_waits_is_cancelled_unrun(recorder: Recorder, fifos: Fifos, tmp_path: Path) -> None:
+    async with running_children(recorder) as children:
+        slow, waits = make_job("wait_for", fifos.begun, fifos.go), make_job("record", str(tmp_path / "ran"), 1)
+        slow.kind.mean.add(0.00001)
+        waits.kind.mean.add(0.00001)
+        children.take([slow, waits])
+        children.cancel(waits, make_reason(), 1.0)
+        assert recorder.failures[waits].state == "cancelled"
+        await fifos.wait_begun()
+        await fifos.say_go()
+        await recorder.wait_answered(slow)
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_job_that_kills_its_process_is_lost_and_that_behind_it_is_not(recorder: Recorder) -> None:
+    async with running_children(recorder) as children:
+        deadly, other = make_job("die"), make_job("echo", "alive")
+        deadly.kind.mean.add(0.00001)
+        other.kind.mean.add(0.00001)
+        children.take([deadly, other])
+        await recorder.wait_answered(deadly, other)
+    assert recorder.failures[deadly].state == "lost"
+    assert recorder.failures[deadly].retry
+    assert recorder.results[other] == b'{"value":"alive"}'
+
+
+async def test_job_that_raises_answers_with_type_text_and_traceback(recorder: Recorder) -> None:
+    async with running_children(recorder) as children:
+        job, leaving = make_job("fail", "no such order"), make_job("leave")
+        children.take([job, leaving])
+        await recorder.wait_answered(job, leaving)
+    failure = recorder.failures[job]
+    assert (failure.state, failure.type, failure.text, failure.retry) == (
+        "failed",
+        "ValueError",
+        "no such order",
+        True,
+    )
+    assert "raise ValueError(text)" in failure.traceback
+    assert "triomq/jobs" not in failure.traceback
+    assert recorder.failures[leaving].type == "SystemExit"
+
+
+async def test_arguments_and_results_larger_than_a_pipe_go_through(recorder: Recorder) -> None:
+    large = "x" * 3_000_000
+    async with running_children(recorder) as children:
+        jobs = [make_job("echo", large), make_job("echo", "small"), make_job("echo", large)]
+        for job in jobs:
+            job.kind.mean.add(0.00001)
+        children.take(jobs)
+        await recorder.wait_answered(*jobs)
+    assert [len(recorder.results[job]) for job in jobs] == [3_000_012, 17, 3_000_012]
+
+
+async def test_progress_and_items_come_before_the_answer(recorder: Recorder) -> None:
+    async with running_children(recorder) as children:
+        job = make_job("count_to", 2)
+        children.take([job])
+        await recorder.wait_answered(job)
+    assert recorder.reports == [(b"0", False), (b"0", True), (b"1", False), (b"1", True)]
+
+
+async def test_job_whose_deadline_has_come_is_not_begun(recorder: Recorder) -> None:
+    async with running_children(recorder) as children:
+        job = make_job("echo", "late", deadline=trio.current_time())
+        children.take([job])
+        await recorder.wait_answered(job)
+    assert recorder.failures[job].state == "expired"

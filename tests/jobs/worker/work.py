@@ -1,0 +1,99 @@
+"""The jobs that the tests' workers run; written to be imported by child processes too."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+from triomq.jobs import Jobs, current_job
+
+jobs = Jobs()
+
+
+@jobs.job(name="nothing")
+def nothing() -> None:
+    pass
+
+
+@jobs.job(name="record")
+def record(path: str, number: int) -> int:
+    """Append a line, in one write, so that a test sees how often each ran."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, b"%d\n" % number)
+    os.close(descriptor)
+    return number
+
+
+@jobs.job(name="wait_for", timeout=60)
+def wait_for(begun: str, go: str) -> str:
+    """Say so in one fifo, and wait for the other."""
+    with open(begun, "w") as begin:
+        begin.write("begun")
+    with open(go) as end:
+        return end.read()
+
+
+@jobs.job(name="hang")
+def hang(begun: str) -> None:
+    """Say so in a fifo, and never end."""
+    with open(begun, "w") as begin:
+        begin.write("begun")
+    while True:
+        signal.pause()
+
+
+@jobs.job(name="hang_in_c", timeout=0.2)
+def hang_in_c() -> None:
+    """Never end, and take no signal: an expression that backtracks for ever in C, with the interpreter's lock."""
+    import re
+
+    re.match(r"(a+)+$", "a" * 64 + "b")
+
+
+@jobs.job(name="stop_when_asked")
+def stop_when_asked(begun: str) -> None:
+    """Say so in a fifo, and look whether it is to stop."""
+    with open(begun, "w") as begin:
+        begin.write("begun")
+    while True:
+        current_job().check()
+
+
+@jobs.job(name="die")
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@jobs.job(name="leave")
+def leave() -> None:
+    sys.exit(3)
+
+
+@jobs.job(name="fail")
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+@jobs.job(name="process_number")
+def process_number() -> int:
+    return os.getpid()
+
+
+@jobs.job(name="echo")
+def echo(text: str) -> str:
+    return text
+
+
+@jobs.job(name="count_to")
+def count_to(number: int) -> Iterator[int]:
+    for value in range(number):
+        current_job().progress(value)
+        yield value
+
+
+@jobs.job(name="spin")
+def spin(seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
