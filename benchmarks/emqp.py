@@ -124,15 +124,22 @@ def round_trips(port: int, queue: str, count: int) -> list[float]:
 
 
 class Broker:
-    """`triomq serve` in a process of its own."""
+    """`triomq serve` in a process of its own.
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    Args:
+        folder: Where its configuration is.
+        durable: Whether it has a store.
+        options: Of the endpoint, in TOML.
+    """
+
+    def __init__(self, folder: Path, *, durable: bool = False, options: str = "") -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         config = folder / "triomq.toml"
         store = f'data_dir = "{tempfile.mkdtemp(dir=folder)}"\n' if durable else ""
-        config.write_text(f'{store}[[endpoints]]\ntype = "emqp"\nport = {self.port}\n[log]\nlevel = "error"\n')
+        endpoint = f'[[endpoints]]\ntype = "emqp"\nport = {self.port}\n{options}'
+        config.write_text(f'{store}{endpoint}[log]\nlevel = "error"\n')
         command = [sys.executable, "-m", "triomq", "serve", str(config)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         self._workers: list[BaseProcess] = []
