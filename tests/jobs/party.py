@@ -70,6 +70,14 @@ class Shop:
                 yield number
             raise ValueError("no more")
 
+        @jobs.job(retries=0)
+        async def broken_family() -> None:
+            await sleep.send()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fail.call, "child 1")
+                nursery.start_soon(fail.call, "child 2")
+
+        self.broken_family = broken_family
         self.report, self.family, self.broken_count = report, family, broken_count
         self.sell, self.add, self.fail, self.fail_twice = sell, add, fail, fail_twice
         self.sleep, self.parent, self.count = sleep, parent, count
