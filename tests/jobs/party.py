@@ -7,7 +7,7 @@ import trio
 
 from triomq.app import Broker
 from triomq.clients import EMQPConnector, EMQPJob, open_emqp_worker
-from triomq.jobs import Call, Jobs, RunningJob, current_job, running
+from triomq.jobs import Call, JobDefinition, Jobs, RunningJob, current_job, running
 from triomq.jobs.failures import describe
 
 
@@ -93,6 +93,7 @@ class Shop:
                 nursery.start_soon(self._run, job)
 
     async def _run(self, job: EMQPJob) -> None:
+        definition: JobDefinition | None = None
         try:
             definition = self.jobs.definition_of(job.message)
             here = RunningJob(
@@ -111,7 +112,14 @@ class Shop:
         except Exception as error:
             failure = describe(error)
             message, text = failure.payload(), failure.message
-            job.end("failed", message=message, type=failure.type, text=text, traceback=failure.traceback, retry=False)
+            job.end(
+                "failed",
+                message=message,
+                type=failure.type,
+                text=text,
+                traceback=failure.traceback,
+                retry=definition.is_worth_retry(error),
+            )
 
     async def _result(self, call: Call, job: EMQPJob) -> object:
         made = call.run()
