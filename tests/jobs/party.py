@@ -112,14 +112,8 @@ class Shop:
         except Exception as error:
             failure = describe(error)
             message, text = failure.payload(), failure.message
-            job.end(
-                "failed",
-                message=message,
-                type=failure.type,
-                text=text,
-                traceback=failure.traceback,
-                retry=definition.is_worth_retry(error),
-            )
+            retry = definition is not None and definition.is_worth_retry(error)
+            job.end("failed", message=message, type=failure.type, text=text, traceback=failure.traceback, retry=retry)
 
     async def _result(self, call: Call, job: EMQPJob) -> object:
         made = call.run()
