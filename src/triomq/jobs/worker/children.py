@@ -212,7 +212,12 @@ class ChildSet:
     def _look(self, now: float) -> None:
         for child in self.children:
             if child.next_look() <= now:
-                self._put_back(child.look(now), now)
+                back = child.look(now)
+                if back and child.is_ready and not child.held:  # it has begun none: one stays, and it counts as slow
+                    first = back.pop(0)
+                    child.load += first.cost
+                    child.give([(first, _encode(first.task))], now - SLOW)
+                self._put_back(back, now)
         self._distribute(now)
         if self._waiting and all(child.is_slow(now) for child in self.children):
             self._return_oldest(now)

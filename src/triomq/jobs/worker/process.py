@@ -133,6 +133,8 @@ class Child:
         jobs = self._pipes.take_back() if self._pipes else []
         for job in jobs:
             self.load -= job.cost
+        if not self.held:  # it had begun none of them
+            self.began, self.load = inf, 0.0
         return jobs
 
     def next_look(self) -> float:
