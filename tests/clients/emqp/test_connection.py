@@ -89,7 +89,7 @@ async def test_failed_job_is_tried_again_and_its_requester_hears_why(broker: Bro
 
     async with open_emqp(url_of(broker)) as emqp, trio.open_nursery() as nursery:
         nursery.start_soon(work)
-        reply = await emqp.request("q", b"1", retry_count=2)
+        reply = await emqp.request("q", b"1", retry_count=2, extension=Extension(backoff=(1, 1)))
         assert attempts == [1, 2, 3]
         assert reply.message == b'{"value":"no"}'
         assert (reply.extension.state, reply.extension.type) == ("failed", "ValueError")

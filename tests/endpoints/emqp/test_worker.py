@@ -104,7 +104,7 @@ async def test_answer_reaches_a_client_that_has_never_said_what_it_is(served: Se
 
 
 async def test_two_requests_of_one_id_are_answered_each(served: Served) -> None:
-    worker, one, two = await served.worker(ready=2), await served.client(), await served.client()
+    worker, one, two = await served.worker(ready=2), served.connect(), served.connect()
     await one.request(CALL, headers=b"reply-requested", msgid=b"same")
     await two.request(CALL, headers=b"reply-requested", msgid=b"same")
     requests = await worker.hear(b"REQUEST", 2)
@@ -144,7 +144,7 @@ async def test_job_with_a_guarantee_goes_to_another_worker_when_its_own_is_lost(
 async def test_job_without_a_guarantee_is_given_up_with_its_worker_and_its_requester_hears_of_it(
     served: Served,
 ) -> None:
-    worker, client = await served.worker(ready=1), await served.client()
+    worker, client = await served.worker(ready=1), served.connect()
     await client.request(CALL, headers=b"reply-requested")
     await worker.hear(b"REQUEST")
     await worker.close()

@@ -172,7 +172,7 @@ class Worker(InPlaceActor):
         out = self.out.get(job.id)
         return out is not None and out.batch.left > 0
 
-    def cancel(self, job: BookedJob) -> bool:
+    def cancel(self, job: BookedJob, grace: float | None) -> bool:
         if self.obeys:
             self.cancels.append(job.id)
         return self.obeys

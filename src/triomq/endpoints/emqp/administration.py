@@ -23,7 +23,7 @@ def stop_endpoint(peer: "EMQPPeer", event: DisconnectAsked) -> None:
         peer.refuse(event.msgid, "forbidden", "only an administrator may stop the endpoint, over its admin_port")
         return
     peer.note(logging.WARNING, "endpoint stopped", reason="DISCONNECT")
-    peer.acknowledge(event.msgid)
+    peer.acknowledge_now(event.msgid)
     peer.hub.ref.tell_nowait(StopListening())
 
 

@@ -9,8 +9,8 @@ from triomq.errors import Refused
 from triomq.protocols.emqp import NO_EXTENSION, Extension, reply_frames
 
 if TYPE_CHECKING:
+    from triomq.endpoints.emqp.dispatched import DispatchedJob
     from triomq.endpoints.emqp.peer import EMQPPeer
-    from triomq.endpoints.emqp.worker import DispatchedJob
 
 
 def answer(worker: "EMQPPeer", job: "DispatchedJob", message: bytes, extension: Extension = NO_EXTENSION) -> None:

@@ -11,6 +11,7 @@ from triomq.checked import Checked
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.emqp.content import EMQP_CODEC, amend_emqp, from_emqp
+from triomq.endpoints.emqp.job_content import JOB_CODEC, amend_job, from_job
 from triomq.errors import ConfigError, Refused
 from triomq.protocols.emqp import Dialect, Settings
 from triomq.timetable import Timetable
@@ -51,7 +52,10 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     """
 
     protocol: ClassVar[str] = "eMQP"
-    codecs: ClassVar[tuple[Codec, ...]] = (Codec(EMQP_CODEC, from_emqp, amend_emqp),)
+    codecs: ClassVar[tuple[Codec, ...]] = (
+        Codec(EMQP_CODEC, from_emqp, amend_emqp),
+        Codec(JOB_CODEC, from_job, amend_job),
+    )
 
     host: str = "127.0.0.1"
     port: _Port | None = 47291

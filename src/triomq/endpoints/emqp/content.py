@@ -119,6 +119,11 @@ def from_emqp(encoded: bytes) -> Properties:
         found = decode_request(encoded)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"these are no properties of a REQUEST: {error}") from None
+    return from_properties(found)
+
+
+def from_properties(found: RequestProperties) -> Properties:
+    """Return properties in the core's form."""
     headers = parse_headers(found.headers)
     named: dict[str, HeaderValue] = {
         "reply-requested": headers.reply_requested or None,
@@ -129,7 +134,7 @@ def from_emqp(encoded: bytes) -> Properties:
     present = {name: value for name, value in named.items() if value is not None}
     return Properties(
         content_type=JSON,
-        headers={**present, **_unpack(found.added)} or None,
+        headers={**present, **unpack_added(found.added)} or None,
         persistent=headers.guarantee,
         message_id=found.msgid.decode("utf-8", "replace"),
         user_id=found.user or None,
@@ -141,13 +146,14 @@ def amend_emqp(
 ) -> tuple[bytes, int]:
     """Set headers of the broker's own; see ``core.Amend``."""
     found = decode_request(encoded)
-    merged = {**_unpack(found.added), **headers}
+    merged = {**unpack_added(found.added), **headers}
     kept = {name: value for name, value in merged.items() if name not in without}
     changed = msgspec.structs.replace(found, added=pack_arguments(kept) if kept else b"")
     return encode_request(changed), 0
 
 
-def _unpack(added: bytes) -> dict[str, HeaderValue]:
+def unpack_added(added: bytes) -> dict[str, HeaderValue]:
+    """Return the headers that the broker has set."""
     return unpack_arguments(added) if added else {}
 
 

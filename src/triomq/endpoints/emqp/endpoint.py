@@ -21,11 +21,15 @@ from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.endpoints.emqp.config import EMQP
 from triomq.endpoints.emqp.content import TOPICS, Origins
+from triomq.endpoints.emqp.held_jobs import hold_delivered
+from triomq.endpoints.emqp.job_book import JobClock, job_book, result_book
+from triomq.endpoints.emqp.job_content import JobOrigins
 from triomq.endpoints.emqp.peer import EMQPPeer
 from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
 from triomq.endpoints.emqp.shared import shared_peers
 from triomq.endpoints.emqp.topics import TopicListener
 from triomq.endpoints.emqp.worker import Tally
+from triomq.endpoints.jobs import JobBook, ResultBook
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import LEAST_FRAMES, USUAL_FRAMES, VERSION, BrokerEngine, message_ids
 from triomq.transports.zmq import MessageForm, ZAPMechanism
@@ -90,6 +94,10 @@ class EMQPEndpoint(Endpoint):
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         """What workers have done, by queue."""
         self.origins = Origins()
+        self.job_origins = JobOrigins()
+        self.jobs: JobBook
+        """The book of the domain's jobs; there once the endpoint has started, as the results are."""
+        self.results: ResultBook
         self.timezone = config.timezone
         self.book: ScheduleBook | None = None
         """The schedules, if they are the broker's own."""
@@ -109,12 +117,16 @@ class EMQPEndpoint(Endpoint):
             raise ConfigError(f"there is no domain {self.domain_name!r}")
         if TOPICS not in domain.directory.sinks:
             await domain.ref.ask(DeclareSink(TOPICS, SinkOptions(kind=SinkKind.TOPIC)))
+        self.jobs = job_book(self.context, domain.directory)
+        self.results = result_book(self.context, domain.directory)
+        await hold_delivered(domain.directory, self.jobs, self.job_origins)
         if self._owns_schedules:
             self.book = self._find_book(domain.directory)
             self.context.schedules[self.domain_name] = self.book.statistics
         await super().on_start()
         if self.book is not None:
             self.start_task(self._run_schedules, self.book)
+        self.start_task(self._run_clock, self.jobs)
 
     def _find_book(self, directory: Directory) -> ScheduleBook:
         """Return the domain's schedules, which are read from the store once."""
@@ -131,6 +143,15 @@ class EMQPEndpoint(Endpoint):
                 scheduler = Scheduler(self.context, self.domain_name, book)
                 self.serve(scheduler)
                 await scheduler.gone.wait()
+            await trio.sleep(_PAUSE)
+
+    async def _run_clock(self, book: JobBook) -> None:
+        """Have an actor look after the book's time; of several endpoints one does so."""
+        while not self.is_stopping:
+            if book.parking.clock.on_earlier is None:
+                clock = JobClock(self.context, book, self.results)
+                self.serve(clock)
+                await clock.gone.wait()
             await trio.sleep(_PAUSE)
 
     def make_engine(self, *, internal: bool) -> BrokerEngine:

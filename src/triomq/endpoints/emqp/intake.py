@@ -16,8 +16,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from triomq.core import CachedRoute, Confirms, Head, RoutedRun, traits_of
+from triomq.endpoints.emqp.acceptance import Acceptance
 from triomq.endpoints.emqp.content import EMQP_CODEC, PREFIXES, TOPICS, RequestProperties, encode_request, split_request
-from triomq.endpoints.emqp.queues import queue_for
+from triomq.endpoints.emqp.job_content import JOB_CODEC, JOB_PREFIXES, JobProperties
+from triomq.endpoints.emqp.queues import JOB_QUEUE, queue_for
 from triomq.protocols.emqp import NO_EXTENSION, RequestRun, TopicPublished, encode_extension
 
 if TYPE_CHECKING:
@@ -45,7 +47,10 @@ class _Shape:
         """Their properties, behind the id."""
         self._sink = sink
         self._name = name
-        self._traits = traits_of(codec=EMQP_CODEC, publisher=publisher, persistent=persistent)
+        codec, has_priority = EMQP_CODEC, False
+        if isinstance(properties, JobProperties):
+            codec, has_priority = JOB_CODEC, properties.priority > 0
+        self._traits = traits_of(codec=codec, publisher=publisher, has_priority=has_priority, persistent=persistent)
         self._heads: dict[int, Head] = {}  # by the length of the id
 
     def head(self, prefix: bytes, msgid: bytes) -> Head:
@@ -75,13 +80,26 @@ class Intake:
         peer: The peer.
     """
 
-    __slots__ = ("_answered", "_confirms", "_first", "_ids", "_peer", "_runs", "_shapes", "_unconfirmed")
+    __slots__ = (
+        "_acceptance",
+        "_answered",
+        "_booked",
+        "_confirms",
+        "_first",
+        "_ids",
+        "_peer",
+        "_runs",
+        "_shapes",
+        "_unconfirmed",
+    )
 
     def __init__(self, peer: "EMQPPeer") -> None:
         self._peer = peer
         self._shapes: dict[tuple[object, ...], _Shape] = {}
         self._runs: list[_JobRun] = []  # jobs that have come together
         self._ids: list[bytes] = []
+        self._booked: list[bytes] = []  # those of them that are in the book
+        self._acceptance = Acceptance(peer)
         self._unconfirmed: deque[bytes] = deque()  # ids, by the numbers of ``_confirms``
         self._first = 1  # the number of the first of them
         self._answered: set[int] = set()  # numbers behind the first
@@ -96,30 +114,58 @@ class Intake:
             Whether they are still to be published, by ``publish_runs``; those that come later are published now.
         """
         peer = self._peer
+        if peer.engine.is_extended:
+            return self._request_booked(run)
         queue = queue_for(run.queue, peer.directory, peer.domain)
-        route = peer.routes.find("", queue)
         shape = self._job_shape(run, run.queue or queue)
-        runs = _cut(route, shape, run.msgids, run.messages)
-        if run.extension.delay:
-            for part in runs:
-                self._publish(part, delay=run.extension.delay / 1000)
-            self._unconfirmed += run.msgids
-            return False
-        mine = self._runs
-        if mine and mine[-1].head is runs[0].head and mine[-1].route is route:
-            mine[-1].contents += runs[0].contents
-            del runs[0]
-        mine += runs
+        self._gather(_cut(peer.routes.find("", queue), shape, run.msgids, run.messages))
         self._ids += run.msgids
         return True
 
+    def _request_booked(self, run: RequestRun) -> bool:
+        """Take those of some jobs that the book does not know yet."""
+        peer = self._peer
+        queue = queue_for(run.queue, peer.directory, peer.domain, JOB_QUEUE)
+        route, name = peer.routes.find("", queue), run.queue or queue
+        accepted = self._acceptance.accept(run, queue)
+        runs = [
+            part
+            for jobs in accepted
+            for part in _cut(route, self._booked_shape(run, name, jobs.deadline), jobs.ids, jobs.messages, JOB_PREFIXES)
+        ]
+        ids = [job for jobs in accepted for job in jobs.ids]
+        if run.extension.delay:
+            try:
+                for part in runs:
+                    self._publish(part, delay=run.extension.delay / 1000)
+            except BaseException:
+                self._acceptance.withdraw(ids)
+                raise
+            self._unconfirmed += ids
+            return False
+        self._gather(runs)
+        self._ids += ids
+        self._booked += ids
+        return bool(ids)
+
+    def _gather(self, runs: list[_JobRun]) -> None:
+        """Publish jobs with others, when all that has come is looked at."""
+        mine = self._runs
+        if mine and runs and mine[-1].head is runs[0].head and mine[-1].route is runs[0].route:
+            mine[-1].contents += runs[0].contents
+            del runs[0]
+        mine += runs
+
     def publish_runs(self) -> None:
         """Publish the jobs that have come together: all of them, or none, as ``RouterClient.work_off`` says."""
-        runs, ids = self._runs, self._ids
-        self._runs, self._ids = [], []
-        self._peer.publisher.publish_all(
-            [RoutedRun(run.route, run.head, run.contents, sum(map(len, run.contents))) for run in runs], self._confirms
-        )
+        runs, ids, booked = self._runs, self._ids, self._booked
+        self._runs, self._ids, self._booked = [], [], []
+        routed = [RoutedRun(run.route, run.head, run.contents, sum(map(len, run.contents))) for run in runs]
+        try:
+            self._peer.publisher.publish_all(routed, self._confirms)
+        except BaseException:
+            self._acceptance.withdraw(booked)
+            raise
         self._unconfirmed += ids
 
     def publish(self, event: TopicPublished) -> None:
@@ -151,13 +197,29 @@ class Intake:
             headers.guarantee,
         )
 
+    def _booked_shape(self, run: RequestRun, name: str, deadline: float) -> _Shape:
+        """Return the shape of jobs of the book; each deadline makes another one, which is not worth remembering."""
+        headers, extension = run.headers, run.extension
+        key = (name, headers.frame, None if extension is NO_EXTENSION else extension, JOB_CODEC)
+        shape = None if deadline else self._shapes.get(key)
+        if shape is None:
+            properties = self._acceptance.properties(run, deadline)
+            shape = _Shape("", name, self._peer.session.number, properties, headers.guarantee)
+            if not deadline:
+                self._note(key, shape)
+        return shape
+
     def _remember(
         self, key: tuple[object, ...], sink: str, name: str, properties: RequestProperties, persistent: bool
     ) -> _Shape:
+        shape = _Shape(sink, name, self._peer.session.number, properties, persistent)
+        self._note(key, shape)
+        return shape
+
+    def _note(self, key: tuple[object, ...], shape: _Shape) -> None:
         if len(self._shapes) >= _SHAPES:
             self._shapes.clear()
-        shape = self._shapes[key] = _Shape(sink, name, self._peer.session.number, properties, persistent)
-        return shape
+        self._shapes[key] = shape
 
     def _publish(self, run: _JobRun, delay: float = 0.0) -> None:
         contents = run.contents
@@ -179,6 +241,8 @@ class Intake:
         first, answered = self._first, self._answered
         for number in found.refused:
             peer.refuse(unconfirmed[number - first], "full", "a queue has no room for it")
+            if peer.engine.is_extended:
+                self._acceptance.withdraw((unconfirmed[number - first],))
         answered.update(found.refused)
         # Those that follow each other from the first on, as nearly all do, come in one go.
         if found.single:
@@ -200,7 +264,13 @@ class Intake:
             answered.difference_update(range(first, self._first))
 
 
-def _cut(route: CachedRoute, shape: _Shape, msgids: Sequence[bytes], messages: Sequence[bytes]) -> list[_JobRun]:
+def _cut(
+    route: CachedRoute,
+    shape: _Shape,
+    msgids: Sequence[bytes],
+    messages: Sequence[bytes],
+    prefixes: Sequence[bytes] = PREFIXES,
+) -> list[_JobRun]:
     """Make runs of messages of one shape; where the length of their ids changes another one begins."""
     runs: list[_JobRun] = []
     suffix, size = shape.suffix, -1
@@ -208,7 +278,7 @@ def _cut(route: CachedRoute, shape: _Shape, msgids: Sequence[bytes], messages: S
     for msgid, message in zip(msgids, messages, strict=True):
         if len(msgid) != size:
             size = len(msgid)
-            prefix = PREFIXES[size]
+            prefix = prefixes[size]
             runs.append(_JobRun(route, shape.head(prefix, msgid)))
             contents = runs[-1].contents
         contents.append(prefix + msgid + suffix + message)

@@ -19,6 +19,7 @@ Rules:
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,9 +29,11 @@ from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.statistics import Role
 from triomq.endpoints.emqp.administration import answer_question, stop_endpoint
+from triomq.endpoints.emqp.held_jobs import claim_running
 from triomq.endpoints.emqp.intake import Intake
-from triomq.endpoints.emqp.relay import cancel_job, hand_on_progress, refuse_states, take_back
+from triomq.endpoints.emqp.relay import cancel_job, hand_on_progress, take_back
 from triomq.endpoints.emqp.scheduling import remove_schedule, set_schedule
+from triomq.endpoints.emqp.states import report_states
 from triomq.endpoints.emqp.subscriber import SubscriberSide
 from triomq.endpoints.emqp.worker import WorkerSide
 from triomq.errors import (
@@ -245,18 +248,23 @@ class EMQPPeer(RouterClient):
 
     def informed(self, event: Informed) -> None:
         """Begin as what the peer says that it is; nothing is left of what it was."""
+        worker = WorkerSide(self, event.queues) if event.role == "worker" else None
+        if worker is not None and self.worker is not None:
+            self.worker.hand_over(event.extension.running, worker)
         self._forget_role()
         self._name = event.extension.name[:_LONGEST_NAME]
-        if event.role == "worker":
-            self.worker = WorkerSide(self, event.queues)
+        if worker is not None:
+            self.worker = worker
             try:
-                self.worker.begin()
+                worker.begin()
             except TriomqError:
                 self._forget_role()
                 raise
         elif event.role == "scheduler":
             self.hub.schedulers[self] = None
         self.engine.acknowledge(event.msgid)
+        if event.extension.running and worker is not None:
+            claim_running(self, event)
         self.note(logging.INFO, f"{event.role} informed", queues=[queue.name for queue in event.queues])
         self.reschedule()
 
@@ -313,9 +321,18 @@ class EMQPPeer(RouterClient):
         self.engine.reply_all(fit)
         self.ref.touch()
 
-    def acknowledge(self, msgid: bytes) -> None:
+    def acknowledge_when_safe(self, msgid: bytes, *, duplicate_of: bytes = b"") -> None:
+        """ACK what was recorded in this turn, or before, when it is on disk."""
+        persistence = self.directory.persistence
+        if persistence is None:
+            self.engine.acknowledge(msgid, duplicate_of=duplicate_of)
+        else:
+            safe = partial(self.in_turn, self.acknowledge_now, msgid, duplicate_of)
+            persistence.when_committed(persistence.journal.require_commit(), safe)
+
+    def acknowledge_now(self, msgid: bytes, duplicate_of: bytes = b"") -> None:
         """Send ACK at once."""
-        self.engine.acknowledge(msgid)
+        self.engine.acknowledge(msgid, duplicate_of=duplicate_of)
         self._flush()
 
     def schedule(self, queue: str, headers: Headers, message: bytes, interval: float = 0.0, cron: str = "") -> None:
@@ -425,6 +442,8 @@ class EMQPPeer(RouterClient):
         """Let the last words go out."""
         self.engine.close()
         self._flush()
+        if not self.hub.is_stopping:
+            self.hub.jobs.requester_left(self.identity)
         super().left()
 
     def released(self) -> None:
@@ -466,6 +485,6 @@ HANDLERS: Final[Mapping[type, Callable[[EMQPPeer, Any], None]]] = {
     Progressed: hand_on_progress,
     CancelAsked: cancel_job,
     JobsReturned: take_back,
-    StatesAsked: refuse_states,
+    StatesAsked: report_states,
 }
 """What each event does."""

@@ -1,6 +1,5 @@
 """SCHEDULE and UNSCHEDULE of a peer: into the broker's own book, or on to a scheduler that is connected."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -54,7 +53,7 @@ def _enter(peer: "EMQPPeer", book: ScheduleBook, event: ScheduleSet) -> None:
         _key(peer, event.message), event.queue, event.headers, event.message, peer.user, timetable,
         owner=told.name, extension=b"" if of_jobs == NO_EXTENSION else encode_extension(of_jobs),
     )  # fmt: skip
-    _acknowledge_when_safe(peer, event.msgid)
+    peer.acknowledge_when_safe(event.msgid)
 
 
 def remove_schedule(peer: "EMQPPeer", event: ScheduleRemoved) -> None:
@@ -65,7 +64,7 @@ def remove_schedule(peer: "EMQPPeer", event: ScheduleRemoved) -> None:
             peer.hub.book.remove_others(event.extension.name, peer.user, staying)
         else:
             peer.hub.book.remove(_key(peer, event.message))
-        _acknowledge_when_safe(peer, event.msgid)
+        peer.acknowledge_when_safe(event.msgid)
         return
     if event.extension.name:
         peer.refuse(event.msgid, "unknown", "schedules of a name are known to a broker with a book of its own alone")
@@ -80,13 +79,3 @@ def remove_schedule(peer: "EMQPPeer", event: ScheduleRemoved) -> None:
 
 def _key(peer: "EMQPPeer", message: bytes) -> str:
     return f"{schedule_key(message)}-{peer.user}"
-
-
-def _acknowledge_when_safe(peer: "EMQPPeer", msgid: bytes) -> None:
-    """ACK what was recorded in this turn."""
-    persistence = peer.directory.persistence
-    if persistence is None:
-        peer.engine.acknowledge(msgid)
-    else:
-        safe = partial(peer.in_turn, peer.acknowledge, msgid)
-        persistence.when_committed(persistence.journal.require_commit(), safe)

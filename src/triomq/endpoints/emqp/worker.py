@@ -20,12 +20,12 @@ Rules:
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from math import inf
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-import msgspec
 import trio
 
 from triomq.core import (
@@ -34,7 +34,6 @@ from triomq.core import (
     Directory,
     Head,
     Outcome,
-    QueueOptions,
     Slots,
     Subscription,
     body_of,
@@ -42,12 +41,15 @@ from triomq.core import (
 )
 from triomq.endpoints.base.statistics import Work
 from triomq.endpoints.emqp.answers import answer, answer_all
+from triomq.endpoints.emqp.booked import BookedSide
 from triomq.endpoints.emqp.content import EMQP_CODEC, Origin, RequestProperties, as_request, split_request
+from triomq.endpoints.emqp.dispatched import DispatchedJob
+from triomq.endpoints.emqp.job_content import JOB_CODEC
+from triomq.endpoints.emqp.queues import options_of
 from triomq.protocols.emqp import (
     NO_EXTENSION,
     Extension,
     Frames,
-    Headers,
     WeightedQueue,
     call_problem,
     is_text,
@@ -57,9 +59,6 @@ from triomq.protocols.emqp import (
 
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.peer import EMQPPeer
-
-_FAILED: Final = ("failed", "timed-out", "lost")
-"""States of a job that is worth another attempt; released workers name none."""
 
 _TIMES: Final = 100
 """Jobs of each queue whose times are remembered."""
@@ -88,44 +87,8 @@ class Tally:
         """Milliseconds that the last of them took."""
 
 
-class DispatchedJob(msgspec.Struct, eq=False):
-    """A REQUEST that is out with a worker.
-
-    Args:
-        batch: The batch that it came in.
-        position: Where in it.
-        request: What the requester calls it.
-        headers: What the requester wants.
-        replying: The same, as the worker gets it.
-        given: When the worker got it, on Trio's clock.
-        origin: Whom to answer, and what else all jobs have that came as it did; None if it came over another wire.
-        reply_to: With another wire: where the answer goes, empty for nowhere.
-        correlation_id: With that: what is to stand on it.
-    """
-
-    batch: Batch
-    position: int
-    request: bytes
-    headers: Headers
-    replying: bytes
-    given: float
-    origin: Origin | None
-    reply_to: str = ""
-    correlation_id: str | None = None
-
-    @property
-    def may_be_repeated(self) -> bool:
-        """Whether it may be given to another worker."""
-        return self.origin is None or self.headers.guarantee or self.has_retries
-
-    @property
-    def has_retries(self) -> bool:
-        return self.batch.attempts < self.headers.retry_count
-
-    def may_be_tried_again(self, reply: Extension) -> bool:
-        """Whether an answer says that the job has failed, and it is to be tried again for that."""
-        failed = reply.state in _FAILED and reply.retry is not False
-        return failed and self.origin is not None and self.has_retries
+_Maker: TypeAlias = Callable[[Batch, int, bytes, Head, float], DispatchedJob | None]
+"""Makes a job of what came at a position of a batch: its bytes, its head, the time; None if it is not to be done."""
 
 
 class WorkerSide:
@@ -140,6 +103,9 @@ class WorkerSide:
         self._peer = peer
         self.queues = queues
         self.slots = Slots()
+        self.booked = BookedSide(peer, self)
+        """What it does with jobs of the book."""
+        self._makers: dict[int, _Maker] = {EMQP_CODEC: self._own_job, JOB_CODEC: self.booked.admit}
         self.out: dict[bytes, DispatchedJob] = {}
         self.done = 0
         self._subscriptions: list[Subscription] = []
@@ -160,7 +126,7 @@ class WorkerSide:
     def _require_queue(self, name: str) -> None:
         peer = self._peer
         if name not in peer.directory.queues:
-            peer.ask(peer.domain, DeclareQueue(name, QueueOptions(), peer.session))
+            peer.ask(peer.domain, DeclareQueue(name, options_of(peer.engine), peer.session))
 
     def work(self) -> Work:
         """Return what it has asked for and got."""
@@ -177,7 +143,8 @@ class WorkerSide:
 
     def give(self, batch: Batch) -> None:
         """Give the worker the jobs of a batch."""
-        make, head, queue, now = self._foreign_job, None, b"", trio.current_time()
+        make: _Maker = self._foreign_job
+        head, queue, now = None, b"", trio.current_time()
         out, engine, fits, unfit = self.out, self._peer.engine, self._fits, []
         messages: list[Frames] = []
         for position, content in enumerate(batch.contents):
@@ -185,20 +152,40 @@ class WorkerSide:
                 continue
             if head is not (here := batch.head_at(position)):
                 head, queue = here, name_frame(here.routing_key)
-                make = self._own_job if here.traits.codec == EMQP_CODEC else self._foreign_job
+                make = self._makers.get(here.traits.codec, self._foreign_job)
             body = body_of(here, content)
             if not fits(body):
                 unfit.append(position)
                 continue
             job = make(batch, position, content, here, now)
+            if job is None:
+                continue
             msgid = job.request if job.request not in out else self._peer.new_id()
             out[msgid] = job
-            if job.headers.timeout:
+            if job.headers.timeout or job.deadline:
                 self._set_deadline(msgid, job)
             messages.append(job_frames(msgid, queue, job.replying, body, self._extension(job)))
         engine.request_all(messages)
+        if self.booked.spare:
+            self.slots.offer(self.booked.take_spare())
         if unfit:
             self._turn_away(batch, unfit)
+
+    def take_over(self, msgid: bytes, job: DispatchedJob) -> None:
+        """Have a job out that the worker has already."""
+        self.out[msgid] = job
+        if job.headers.timeout or job.deadline:
+            self._set_deadline(msgid, job)
+
+    def hand_over(self, running: Sequence[tuple[str, int]], successor: "WorkerSide") -> None:
+        """Leave to the successor what the worker says that it still has, as it informs again."""
+        for text, attempt in running:
+            msgid = text.encode("utf-8", "replace")
+            job = self.out.get(msgid)
+            if job is not None and job.entry is not None and job.attempt == attempt:
+                del self.out[msgid]
+                job.entry.runner = successor.booked
+                successor.take_over(msgid, job)
 
     def _own_job(self, batch: Batch, position: int, content: bytes, head: Head, now: float) -> DispatchedJob:
         request, suffix = split_request(content[head.properties_start : head.properties_stop])
@@ -230,12 +217,20 @@ class WorkerSide:
     def _extension(self, job: DispatchedJob) -> bytes | None:
         if not self._peer.engine.is_extended:
             return None
+        if job.entry is not None:
+            return self.booked.frame(job)
         origin = job.origin or _NO_ORIGIN
         return origin.extension_frame(job.batch.attempts + 1)
 
     def _set_deadline(self, msgid: bytes, job: DispatchedJob) -> None:
-        deadline = job.given + job.headers.timeout + _GRACE
-        heappush(self._deadlines, (deadline, next(self._numbers), msgid, job))
+        left = job.headers.timeout or inf
+        if job.deadline:
+            left = min(left, job.deadline - self._peer.context.unix_time())
+        self.give_up_at(job.given + left + _GRACE, msgid, job)
+
+    def give_up_at(self, when: float, msgid: bytes, job: DispatchedJob) -> None:
+        """Give up a job at a time, on Trio's clock, if it is not answered by then."""
+        heappush(self._deadlines, (when, next(self._numbers), msgid, job))
 
     def replied(self, replies: Sequence[tuple[bytes, bytes, Extension]]) -> None:
         """Settle jobs, or put them back for another attempt; answer their requesters.
@@ -251,9 +246,15 @@ class WorkerSide:
         for request, message, extension in replies:
             job = out.pop(request, None)
             if job is None:
-                self._peer.count("late", "REPLY to no job that is out with this worker")
+                if not self.booked.answered_early(request, message, extension):
+                    self._peer.count("late", "REPLY to no job that is out with this worker")
                 continue
-            if extension is not NO_EXTENSION and job.may_be_tried_again(extension):
+            if job.entry is not None:
+                about = self.booked.replied(request, job, message, extension)
+                if about is None:
+                    continue
+                extension = about  # as its requester is to have it
+            elif extension is not NO_EXTENSION and job.may_be_tried_again(extension):
                 settle(job.batch, Outcome.REQUEUE, (job.position,))
                 continue
             if job.origin is None:
@@ -292,6 +293,9 @@ class WorkerSide:
             if self.out.get(msgid) is not job:
                 continue  # it is answered
             del self.out[msgid]
+            if job.entry is not None:
+                self.booked.timed_out(msgid, job)
+                continue
             self._peer.count("late", "a job has run for longer than its timeout", request=_shown(job.request))
             if not job.has_retries:
                 answer(self._peer, job, b'{"value": "TimeoutError"}', TIMED_OUT)
@@ -307,8 +311,13 @@ class WorkerSide:
     def lost(self) -> None:
         """Put back the jobs that are out with a worker that is lost, or give them up."""
         self.settle()
+        if hold := self._peer.hub.jobs.hold:
+            hold.gone(self.booked)
         out, self.out = self.out, {}
         for job in out.values():
+            if job.entry is not None:
+                self.booked.lost(job)
+                continue
             if not job.may_be_repeated:
                 self._peer.count("lost", "a job was lost with its worker", request=_shown(job.request))
                 answer(self._peer, job, b'{"value": "WorkerLost"}', LOST)

@@ -349,20 +349,21 @@ class JobBook:
 
     # Cancelling
 
-    def cancel(self, job: BookedJob, *, tree: bool = False) -> bool:
+    def cancel(self, job: BookedJob, *, tree: bool = False, grace: float | None = None) -> bool:
         """End a job: at once if it waits, or by its worker's answer.
 
         Args:
             job: The job.
             tree: Whether its children are cancelled at once too, and not only when it has ended so.
+            grace: Seconds that its worker has for it; None leaves that to the worker.
 
         Returns:
             Whether it has ended.
         """
         descendants = self._descendants(job)
-        has_ended = self._cancel(job)
+        has_ended = self._cancel(job, grace)
         if tree or has_ended:
-            self._cancel_all(descendants)
+            self._cancel_all(descendants, grace)
         return has_ended
 
     def _descendants(self, job: BookedJob, attempt: int = _ANY) -> list[BookedJob]:
@@ -379,17 +380,17 @@ class JobBook:
                 names += self.relations.children_of(name, _ANY)
         return list(found.values())
 
-    def _cancel_all(self, jobs: list[BookedJob]) -> None:
+    def _cancel_all(self, jobs: list[BookedJob], grace: float | None = None) -> None:
         for job in jobs:
             if self.jobs.get(job.id) is job:  # what is told of the end of one may end others
-                self._cancel(job)
+                self._cancel(job, grace)
 
-    def _cancel(self, job: BookedJob) -> bool:
+    def _cancel(self, job: BookedJob, grace: float | None) -> bool:
         """Cancel one job; return whether it has ended."""
         if job.stage in ("cancelling", "cancelled"):
             return job.stage == "cancelled"
         if job.runner is not None:
-            if job.runner.cancel(job):
+            if job.runner.cancel(job, grace):
                 job.stage = "cancelling"
                 self.followers.tell(job)
                 return False
@@ -485,16 +486,17 @@ class JobBook:
         """Return where a job is; None if it is not known, or has ended too long ago."""
         found = self.jobs.get(job)
         if found is not None:
-            return self._state(found)
+            return self.summary(found)
         end = self.ended.get(job)
         return None if end is None else JobSummary(job, end)
 
     def states(self) -> Iterator[JobSummary]:
         """Yield where all jobs are that have not ended, in the order in which they became known."""
         for job in self.jobs.values():
-            yield self._state(job)
+            yield self.summary(job)
 
-    def _state(self, job: BookedJob) -> JobSummary:
+    def summary(self, job: BookedJob) -> JobSummary:
+        """Return where a job is that has not ended."""
         state = "delayed" if job.stage == "queued" and job.due > self._now() else job.stage
         return JobSummary(job.id, state, job.attempt, job.queue, job.user, job.due, job.terms)
 

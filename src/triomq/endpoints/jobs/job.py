@@ -23,8 +23,8 @@ class Runner(Protocol):
     def holds(self, job: "BookedJob") -> bool:
         """Return whether the job is still out with it, unsettled."""
 
-    def cancel(self, job: "BookedJob") -> bool:
-        """Ask the worker to end a job; return whether it can be asked, and will answer."""
+    def cancel(self, job: "BookedJob", grace: float | None) -> bool:
+        """Ask the worker to end a job, in so many seconds; return whether it can be asked, and will answer."""
 
 
 class BookedJob(msgspec.Struct, eq=False, gc=False):

@@ -1,0 +1,152 @@
+"""The book of a domain's jobs, put together: its records, its clock, and the way of its answers."""
+
+from collections.abc import Mapping
+from math import inf
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import trio
+
+from triomq.core import Directory, KeyedRecords, RecordKind
+from triomq.endpoints.base.client import Client
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.emqp.shared import SharedPeers, shared_peers
+from triomq.endpoints.jobs import BookedJob, End, JobBook, ResultBook
+from triomq.protocols.emqp import Extension
+
+if TYPE_CHECKING:
+    from triomq.endpoints.emqp.peer import EMQPPeer
+
+_SWEEP: Final = 60.0
+"""Seconds between looks for jobs whose messages have vanished."""
+
+_ABOUT: Final[Mapping[End, tuple[str, str]]] = {
+    "cancelled": ("JobCancelled", "the job was cancelled"),
+    "expired": ("JobExpired", "its deadline came before a worker had room for it"),
+    "lost": ("WorkerLost", "its worker was lost, as those before"),
+    "timed-out": ("TimeoutError", "the job has run for too long"),
+}
+
+Answer: TypeAlias = tuple[bytes, Extension]
+"""A message, and what else is said of it."""
+
+
+def broker_answer(end: End, text: str = "") -> Answer:
+    """Return what the broker itself says of a job that has ended.
+
+    Args:
+        end: How.
+        text: In other words than these are.
+    """
+    name, usual = _ABOUT.get(end, ("ResultForgotten", ""))
+    about = Extension(state=end, type=name, message=text or usual, retry=False)
+    return b'{"value": "%s"}' % name.encode(), about
+
+
+def job_book(context: BrokerContext, directory: Directory) -> JobBook:
+    """Return the book of a domain, which is read from the store once."""
+    name = f"jobs of {directory.name}"
+    book = context.lasting.get(name)
+    if book is None:
+        records = KeyedRecords(directory, RecordKind.JOB)
+        book = JobBook(context.unix_time, records=records, is_empty=_Queues(directory).is_empty)
+        book.on_end = _Answers(shared_peers(context, directory.name)).ended
+        context.lasting[name] = book
+    assert isinstance(book, JobBook)
+    return book
+
+
+def result_book(context: BrokerContext, directory: Directory) -> ResultBook:
+    """Return the results that a domain keeps."""
+    name = f"results of {directory.name}"
+    book = context.lasting.get(name)
+    if book is None:
+        book = context.lasting[name] = ResultBook(KeyedRecords(directory, RecordKind.RESULT), context.unix_time)
+    assert isinstance(book, ResultBook)
+    return book
+
+
+def may_cancel(peer: "EMQPPeer", owner: str) -> bool:
+    """Return whether a peer may cancel a job of some user's."""
+    user = peer.context.users.get(peer.user)
+    return peer.user == owner or (user is not None and user.is_administrator)
+
+
+def may_look_at(peer: "EMQPPeer", owner: str) -> bool:
+    """Return whether a peer may hear what became of a job of some user's."""
+    user = peer.context.users.get(peer.user)
+    return peer.user == owner or (user is not None and user.may_monitor)
+
+
+class _Queues:
+    """The queues of a domain, as the book asks for them."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+
+    def is_empty(self, name: str) -> bool:
+        """Return whether there is no message in a queue, or no such queue."""
+        state = self._directory.queues.get(name)
+        if state is None:
+            return True
+        found = state.statistics()
+        return not (found.ready or found.unsettled or found.delayed)
+
+
+class _Answers:
+    """The way of the book's own answers to requesters that are there."""
+
+    def __init__(self, shared: SharedPeers) -> None:
+        self._shared = shared
+
+    def ended(self, job: BookedJob, end: End) -> None:
+        """Tell the requester of a job how it has ended."""
+        requester = self._shared.peers.get(job.requester)
+        if requester is not None and requester.login == job.user:
+            requester.reply_all([(job.id, *broker_answer(end))])
+
+
+class JobClock(Client):
+    """The actor that has the book do what is due; a child of an endpoint, with nobody behind it.
+
+    Args:
+        context: What the broker lends.
+        book: The book.
+        results: The results.
+    """
+
+    kind = "jobs"
+    noun = "clock of jobs"
+
+    def __init__(self, context: BrokerContext, book: JobBook, results: ResultBook) -> None:
+        super().__init__(context)
+        self._book = book
+        self._results = results
+        self._next_sweep = trio.current_time() + _SWEEP
+        self.gone = trio.Event()
+        """Set when it has ended, in order or not."""
+
+    def started(self) -> None:
+        """Look at the clock as soon as something is due earlier than what it waits for."""
+        self._book.parking.clock.on_earlier = self.reschedule
+
+    def due_at(self) -> float:
+        """Return when something is due, on Trio's clock."""
+        now = self.context.unix_time()
+        due = min(self._book.parking.clock.next_deadline, self._book.hold.until)
+        return min(self._next_sweep, inf if due == inf else trio.current_time() + max(0.0, due - now))
+
+    def due(self, now: float) -> None:
+        """Do what is due."""
+        book = self._book
+        book.parking.look()
+        if book.hold:
+            book.hold.release()
+        if now >= self._next_sweep:
+            self._next_sweep = now + _SWEEP
+            book.sweep()
+            self._results.sweep()
+
+    def released(self) -> None:
+        """Leave the clock to the next one."""
+        self._book.parking.clock.on_earlier = None
+        self.gone.set()
