@@ -126,6 +126,7 @@ class _Working:
             processes=settings.processes,
             target=settings.target,
             sync_place="thread",
+            owner=settings.target,
             patient=True,
         )
         async with opened as worker, trio.open_nursery() as nursery:
