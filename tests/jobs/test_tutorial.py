@@ -36,8 +36,6 @@ def worker(broker_url: str) -> Iterator[None]:
     with subprocess.Popen(
         command, cwd=EXAMPLES, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as running:
-        assert running.stdout is not None
-        assert any("takes jobs" in line for line in iter(running.stdout.readline, ""))
         yield
         running.terminate()
         running.communicate(timeout=PATIENCE)
