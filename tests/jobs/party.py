@@ -89,7 +89,7 @@ class Shop:
             definition = self.jobs.definition_of(job.message)
             here = RunningJob(
                 job.id.decode(), definition.name, queue=job.queue, attempt=job.attempt, deadline=job.deadline,
-                clock=trio.current_time, report=lambda kind, value: job.progress(value),
+                clock=trio.current_time, trace=job.extension.trace, report=lambda kind, value: job.progress(value),
             )  # fmt: skip
             self.seen.append(here)
             with running(here), trio.CancelScope() as scope:

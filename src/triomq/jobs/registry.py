@@ -79,16 +79,25 @@ class JobDecorator:
         return self._jobs.add(JobDefinition(function, self._options, self._name))
 
 
-class ScheduleDecorator(JobDecorator):
-    """What ``jobs.every(…)`` and ``jobs.cron(…)`` return: it makes a job of a function that takes nothing."""
+class ScheduleDecorator:
+    """What ``jobs.every(…)`` and ``jobs.cron(…)`` return: it gives a schedule to a function, or to a job."""
 
     def __init__(self, jobs: "Jobs", options: JobOptions, name: str, timetable: Timetable) -> None:
-        super().__init__(jobs, options, name)
+        self._jobs = jobs
+        self._decorator = JobDecorator(jobs, options, name)
         self._timetable = timetable
 
-    def __call__(self, function: Callable[..., object], /) -> object:  # type: ignore[override]  # the same overloads
+    @overload
+    def __call__(self, function: JobFunction[P, C, R], /) -> JobFunction[P, C, R]: ...  # type: ignore[overload-overlap]  # the first that fits
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[object, Never, R]], /
+    ) -> JobFunction[P, Coroutine[object, Never, R], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R, R]: ...
+    def __call__(self, function: Callable[..., object], /) -> object:
         """Register a function, unless it is a job already, and its schedule."""
-        made = function if isinstance(function, (JobFunction, StreamFunction)) else super().__call__(function)
+        made = function if isinstance(function, (JobFunction, StreamFunction)) else self._decorator(function)
         self._jobs.add_schedule(JobSchedule(made.definition, self._timetable))
         return made
 
@@ -228,9 +237,11 @@ class Jobs:
         """Register when a job runs by itself.
 
         Raises:
-            ConfigError: It cannot be called without arguments, or has a schedule already.
+            ConfigError: It cannot be called without arguments, is a stream, or has a schedule already.
         """
         name = schedule.definition.name
+        if schedule.definition.is_stream:
+            raise ConfigError(f"{name} cannot have a schedule: it is a generator, and nobody would read its items")
         try:
             schedule.definition.encode((), {})
         except Exception as error:

@@ -30,6 +30,7 @@ from triomq.protocols.emqp import (
     Headers,
     PeerEngine,
     Progressed,
+    StateReported,
 )
 
 if TYPE_CHECKING:
@@ -129,14 +130,28 @@ class EMQPRequest(Pending):
         if extension is not NO_EXTENSION and extension.duplicate_of:
             self.duplicate_of = extension.duplicate_of.encode("utf-8", "replace")
             self.fail(NotAnswered(f"job {extension.duplicate_of!r} of the same unique key is there already"))
-        if self._lot is not None:
-            self._lot.unpark_all()
+        self.wake()
 
     def replied(self, reply: EMQPReply) -> None:
         """Note the answer."""
         self.is_accepted = self.is_over = True
         self._answer = reply
         self.wake()
+
+    def has_ended(self, report: StateReported) -> None:
+        """End as the broker says that the job has ended, since its answer did not come."""
+        state = report.state
+        if report.result is None:
+            self.fail(Disconnected(f"the job has ended ({state.state}), and its answer was lost on the way"))
+        else:
+            extension = Extension(
+                state=state.state,
+                attempt=state.attempt,
+                type=state.type,
+                message=state.message,
+                traceback=state.traceback,
+            )
+            self.replied(EMQPReply(report.result, extension))
 
     def progressed(self, event: Progressed) -> None:
         """Note a value, or an item."""

@@ -171,7 +171,7 @@ class BrokerEngine(EMQPEngine):
         """Tell a client how far a job of its has come, or a worker how far its stream was read.
 
         Returns:
-            Whether the peer can be told: it needs our extensions, and to have said that it is one of the two.
+            Whether the peer can be told, which needs our extensions, and to have said that it is one of the two.
         """
         if not self.is_extended or "sent PROGRESS" not in self._states[self.state]:
             return False

@@ -288,7 +288,7 @@ class PeerEngine(EMQPEngine):
             extension: the ``attempt``, and the ``number`` of the value or the ``item``.
 
         Returns:
-            Whether the broker is told: one without extensions is not, nor one that does not know this worker yet.
+            Whether the broker is told; one without extensions is not, nor one that does not know this worker yet.
 
         Raises:
             LocalProtocolError: the broker cannot be sent such a message.
