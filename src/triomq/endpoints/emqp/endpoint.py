@@ -24,6 +24,7 @@ from triomq.endpoints.emqp.content import TOPICS, Origins
 from triomq.endpoints.emqp.held_jobs import hold_delivered
 from triomq.endpoints.emqp.job_book import JobClock, job_book, result_book
 from triomq.endpoints.emqp.job_content import JobOrigins
+from triomq.endpoints.emqp.job_desk import EMQPJobDesk
 from triomq.endpoints.emqp.peer import EMQPPeer
 from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
 from triomq.endpoints.emqp.shared import shared_peers
@@ -120,6 +121,7 @@ class EMQPEndpoint(Endpoint):
         self.jobs = job_book(self.context, domain.directory)
         self.results = result_book(self.context, domain.directory)
         await hold_delivered(domain.directory, self.jobs, self.job_origins)
+        self.context.jobs[self.domain_name] = EMQPJobDesk(self.context, domain.directory, self.jobs, self.new_id)
         if self._owns_schedules:
             self.book = self._find_book(domain.directory)
             self.context.schedules[self.domain_name] = self.book.statistics

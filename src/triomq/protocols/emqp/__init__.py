@@ -1,7 +1,7 @@
 """EventMQ's protocol (eMQP) without input or output: the engine of one conversation, for brokers and their peers."""
 
 from triomq.protocols.emqp.broker import BrokerEngine
-from triomq.protocols.emqp.calls import call_name, call_problem, complete_call, schedule_key
+from triomq.protocols.emqp.calls import call_arguments, call_name, call_problem, complete_call, schedule_key
 from triomq.protocols.emqp.codes import CODES, Code
 from triomq.protocols.emqp.engine import EMQPEngine
 from triomq.protocols.emqp.events import (
@@ -112,6 +112,7 @@ __all__ = [
     "Unsubscribed",
     "WeightedQueue",
     # Messages and their frames without an engine
+    "call_arguments",
     "call_name",
     "call_problem",
     "command",
