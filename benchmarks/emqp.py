@@ -139,6 +139,11 @@ class Broker:
                 time.sleep(0.05)
         raise SystemExit("the broker does not listen")
 
+    @property
+    def process(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
     def cpu(self) -> float:
         """Return the seconds that all its threads have had."""
         threads = Path(f"/proc/{self._process.pid}/task").iterdir()

@@ -1,6 +1,7 @@
 """Jobs of a shop, and a worker that is as small as one can be."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import trio
 
@@ -57,7 +58,19 @@ class Shop:
             current_job().progress({"done": 2})
             await trio.sleep(0.3)
 
-        self.report = report
+        @jobs.job(retries=0)
+        async def family() -> None:
+            for _ in range(2):
+                await sleep.send()
+            await trio.sleep(1000)
+
+        @jobs.job(retries=0)
+        async def broken_count(most: int) -> AsyncIterator[int]:
+            for number in range(most):
+                yield number
+            raise ValueError("no more")
+
+        self.report, self.family, self.broken_count = report, family, broken_count
         self.sell, self.add, self.fail, self.fail_twice = sell, add, fail, fail_twice
         self.sleep, self.parent, self.count = sleep, parent, count
 
@@ -76,7 +89,7 @@ class Shop:
             definition = self.jobs.definition_of(job.message)
             here = RunningJob(
                 job.id.decode(), definition.name, queue=job.queue, attempt=job.attempt, deadline=job.deadline,
-                clock=trio.current_time, report=lambda kind, value: job.progress(value),
+                clock=trio.current_time, trace=job.extension.trace, report=lambda kind, value: job.progress(value),
             )  # fmt: skip
             self.seen.append(here)
             with running(here), trio.CancelScope() as scope:
@@ -95,7 +108,8 @@ class Shop:
     async def _result(self, call: Call, job: EMQPJob) -> object:
         made = call.run()
         if call.definition.is_stream:
-            async for item in made:  # type: ignore[attr-defined]  # it is an async generator
-                await job.item(call.definition.encode_item(item))
+            async with aclosing(made) as items:  # type: ignore[type-var]  # it is an async generator
+                async for item in items:  # type: ignore[attr-defined]  # as above
+                    await job.item(call.definition.encode_item(item))
             return None
         return await made if call.definition.is_async else made  # type: ignore[misc]  # it is a coroutine

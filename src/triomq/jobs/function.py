@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from copy import copy
 from functools import partial, update_wrapper
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
 
 from triomq.errors import WrongArguments
 from triomq.jobs.definition import JobDefinition
@@ -13,7 +14,9 @@ from triomq.jobs.orders import CallOptions, Order, OrderForm
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from triomq.jobs.blocking import BlockingCalls, BlockingStreams
     from triomq.jobs.handle import Job, JobStream
+    from triomq.jobs.link import Link
     from triomq.jobs.registry import Jobs
 
 P = ParamSpec("P")
@@ -48,12 +51,23 @@ class _Sender(Generic[P]):
 
     def __init__(self, jobs: "Jobs", definition: JobDefinition, options: CallOptions) -> None:
         self._jobs = jobs
+        self._blocks = False
         self._form = OrderForm(definition, options)
 
     @property
     def definition(self) -> JobDefinition:
         """Name, options and conversion."""
         return self._form.definition
+
+    def _link(self) -> "Link":
+        link = self._jobs.link()
+        return link.for_threads() if self._blocks else link
+
+    def _for_threads(self) -> Self:
+        """Return the same, over a link that blocks."""
+        other = copy(self)
+        other._blocks = True
+        return other
 
     def _order(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Order:
         order = self._form.fill(args, kwargs)
@@ -65,7 +79,7 @@ class _Sender(Generic[P]):
         from triomq.jobs.handle import Job
         from triomq.jobs.link import place
 
-        link = self._jobs.link()
+        link = self._link()
         order = self._order(args, kwargs)
         request = await link.run(partial(place, link.connection, order))
         return Job(link, request.duplicate_of or request.id, order.definition, request)
@@ -109,7 +123,7 @@ class Caller(_Sender[P], Generic[P, R]):
         from triomq.jobs.handle import Job
         from triomq.jobs.link import call
 
-        link = self._jobs.link()
+        link = self._link()
         order = self._order(args, kwargs)
         job, reply = await link.run(partial(call, link.connection, order))
         return Job[R](link, job, order.definition).outcome(reply)
@@ -127,7 +141,7 @@ class Caller(_Sender[P], Generic[P, R]):
         from triomq.jobs.handle import Job
         from triomq.jobs.link import place_all, wait_placed
 
-        link = self._jobs.link()
+        link = self._link()
         orders = self._orders(zip(*values, strict=len(values) > 1), kwargs)
         jobs: list[Job[R]] = []
         while chunk := list(islice(orders, _CHUNK)):
@@ -147,7 +161,14 @@ class Caller(_Sender[P], Generic[P, R]):
         """Return the handle of a job of this function by its id, whoever has sent it; see ``Jobs.handle``."""
         from triomq.jobs.handle import Job
 
-        return Job(self._jobs.link(), job.encode(), self.definition)
+        return Job(self._link(), job.encode(), self.definition)
+
+    @property
+    def blocking(self) -> "BlockingCalls[P, R]":
+        """The same ways for plain threads: ``f.blocking.send(…)``."""
+        from triomq.jobs.blocking import BlockingCalls
+
+        return BlockingCalls(self._for_threads())
 
 
 class StreamCaller(_Sender[P], Generic[P, T]):
@@ -167,13 +188,25 @@ class StreamCaller(_Sender[P], Generic[P, T]):
         Raises:
             WrongArguments: As ``Caller.send`` does, also the others.
         """
+        stream = await self.begin(*args, **kwargs)
+        try:
+            yield stream
+        finally:
+            await stream.job.close()
+
+    async def begin(self, *args: P.args, **kwargs: P.kwargs) -> "JobStream[T]":
+        """Send it to a worker, and return its items; who calls this cancels the job that nobody reads any more."""
         from triomq.jobs.handle import JobStream
 
         job: Job[None] = await self._send(args, kwargs)
-        try:
-            yield JobStream(job)
-        finally:
-            await job.close()
+        return JobStream(job)
+
+    @property
+    def blocking(self) -> "BlockingStreams[P, T]":
+        """The same for plain threads: ``f.blocking.stream(…)``."""
+        from triomq.jobs.blocking import BlockingStreams
+
+        return BlockingStreams(self._for_threads())
 
 
 class _Function(Generic[P, Returned]):

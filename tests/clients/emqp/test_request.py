@@ -199,6 +199,30 @@ async def test_connection_that_ends_fails_what_waits(autojump_clock: object) -> 
     assert len(errors) == 2
 
 
+async def test_answer_that_was_lost_while_we_were_away_is_asked_for(autojump_clock: object) -> None:
+    async with stubbed_client() as (emqp, broker):
+        kept, lost, running, unknown = [await begun(emqp, broker) for _ in range(4)]
+        await broker.go()
+        await broker.come()
+        (asked,) = await broker.heard(StatesAsked)
+        assert (asked.requests, asked.extension.follow) == ((kept.id, lost.id, running.id, unknown.id), False)
+        broker.engine.report_state(kept.id, JobState(state="failed", attempt=2, type="E", message="no"), b"5")
+        broker.engine.report_state(lost.id, JobState(state="ok"))
+        broker.engine.report_state(running.id, JobState(state="running"))
+        broker.engine.report_state(unknown.id, JobState(state="unknown"))
+        broker.engine.acknowledge(asked.msgid)
+        await broker.spoken()
+        reply = await kept.reply()
+        assert (reply.message, reply.extension) == (b"5", Extension(state="failed", attempt=2, type="E", message="no"))
+        with pytest.raises(Disconnected, match="its answer was lost"):
+            await lost.reply()
+        for request in (running, unknown):
+            broker.engine.report_state(request.id, JobState(state="ok"))  # as another follower may have it
+            broker.engine.reply(request.id, b"6")
+            await broker.spoken()
+            assert (await request.reply()).message == b"6"
+
+
 # Progress and streams
 
 

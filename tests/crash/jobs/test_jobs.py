@@ -19,10 +19,27 @@ def plain(number: int, chance: random.Random) -> Task:
     return Task(number, chance.uniform(0, 0.05))
 
 
-async def kill(directory: Path, kills: Sequence[str], seed: int) -> JobOracle:
+def particular(number: int, chance: random.Random) -> Task:
+    """Make a job with a limit, or a unique key, or one that fails at first, or none of that."""
+    seconds = chance.uniform(0, 0.05)
+    match number % 5:
+        case 0:
+            return Task(number, seconds, key=f"k{chance.randrange(10)}")
+        case 1:
+            return Task(number, seconds, unique=f"u{chance.randrange(20)}")
+        case 2:
+            return Task(number, seconds, failures=2)
+        case _:
+            return Task(number, seconds)
+
+
+MAKERS = {"plain": plain, "particular": particular}
+
+
+async def kill(directory: Path, kills: Sequence[str], seed: int, kind: str) -> JobOracle:
     """Kill, and see that all is well."""
-    oracle, problems = await run(directory, kills, seed, plain)
-    print(f"seed {seed}: {oracle}")
+    oracle, problems = await run(directory, kills, seed, MAKERS[kind])
+    print(f"{kind}, seed {seed}: {oracle}")
     assert not problems, "\n".join([f"seed {seed}: {oracle}", *problems[:20]])
     assert oracle.accepted
     return oracle
@@ -30,14 +47,15 @@ async def kill(directory: Path, kills: Sequence[str], seed: int) -> JobOracle:
 
 async def test_kills_of_workers_and_broker_lose_no_job(tmp_path: Path) -> None:
     with trio.fail_after(120):
-        await kill(tmp_path, ["a worker", "the broker", "the store", "broker, store and a worker"], 1)
+        await kill(tmp_path, ["a worker", "the broker", "the store", "broker, store and a worker"], 1, "particular")
 
 
 @pytest.mark.crash
-async def test_many_kills_lose_no_job(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("kind", MAKERS)
+async def test_many_kills_lose_no_job(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     rounds, seed = request.config.getoption("--crash-rounds"), request.config.getoption("--crash-seed")
     if not rounds:
         pytest.skip("takes some minutes: --crash-rounds 50")
     seed = random.getrandbits(32) if seed is None else seed
     with trio.fail_after(120 + 10 * rounds):
-        await kill(tmp_path, random.Random(seed).choices(list(KILLS), k=rounds), seed)
+        await kill(tmp_path, random.Random(seed).choices(list(KILLS), k=rounds), seed, kind)

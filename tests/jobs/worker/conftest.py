@@ -9,8 +9,8 @@ import pytest
 import trio
 from tests.jobs.worker import work
 
+from triomq.jobs.child.execution import Ending, Task
 from triomq.jobs.worker.children import ChildSet
-from triomq.jobs.worker.execution import Ending, Task
 from triomq.jobs.worker.pooled import JobKind, PooledJob
 
 KINDS = {name: JobKind(definition) for name, definition in work.jobs.definitions.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 from tests.jobs.worker.conftest import Fifos, Recorder, make_job, running_children
 
-from triomq.jobs.worker.execution import Ending
+from triomq.jobs.child.execution import Ending
 
 
 async def test_children_run_jobs(recorder: Recorder) -> None:

@@ -24,6 +24,8 @@ from triomq.clients.emqp.request import EMQPReply, EMQPRequest, NotAnswered
 from triomq.clients.emqp.topics import EMQPSubscription
 from triomq.errors import AccessRefused, Disconnected, LimitExceeded, LocalProtocolError, NotFound, Refused
 from triomq.protocols.emqp import (
+    ENDED,
+    MOST_IDS,
     NO_EXTENSION,
     NO_HEADERS,
     Acknowledged,
@@ -46,6 +48,9 @@ from triomq.protocols.emqp import (
 
 _MOST_UNACCEPTED: Final = 2000
 """Requests without ACK before those who send more wait: what a broker takes in 100 ms, as a slow disk does."""
+
+_KNOWN_ENDS: Final = ENDED - {"unknown"}
+"""Ends of which the broker is sure; after a restart it may know nothing of a job that still waits in its queue."""
 
 _ERRORS: Final[Mapping[str, type[Refused]]] = {
     "forbidden": AccessRefused,
@@ -72,6 +77,7 @@ class EMQPConnection:
         self._room = trio.lowlevel.ParkingLot()
         self._topics: dict[str, list[EMQPSubscription]] = {}
         self._reports: dict[bytes, list[EMQPReports]] = {}
+        self._unsure: set[bytes] = set()  # requests of which the broker is asked whether they have ended meanwhile
         self._broker_left = False  # and no other one has come
         self._link = EMQPLink(connector, "client", self._heard, outstanding=self._pending)
 
@@ -209,14 +215,16 @@ class EMQPConnection:
             LocalProtocolError: The broker has no extensions.
         """
         await self.wait_room()
-        await self._accepted(self.cancel_nowait(job, grace=grace, tree=tree))
+        await self._accepted(self._cancel(job, grace, tree))
 
-    def cancel_nowait(self, job: bytes, *, grace: float | None = None, tree: bool = False) -> Pending:
-        """Have a job ended, as ``cancel`` does, without waiting: for one whose own scope is cancelled."""
-        extension = Extension(grace=None if grace is None else int(grace * 1000), tree=tree)
-        command = self._command(lambda engine: engine.cancel(job, extension))
+    def cancel_nowait(self, job: bytes, *, grace: float | None = None, tree: bool = False) -> None:
+        """Have a job ended, as ``cancel`` does, without waiting; for code whose own scope is cancelled."""
+        self._cancel(job, grace, tree)
         self.flush()
-        return command
+
+    def _cancel(self, job: bytes, grace: float | None, tree: bool) -> Command:
+        extension = Extension(grace=None if grace is None else int(grace * 1000), tree=tree)
+        return self._command(lambda engine: engine.cancel(job, extension))
 
     async def states(self, jobs: Sequence[bytes], *, results: bool = False) -> dict[bytes, StateReported]:
         """Return what has become of jobs.
@@ -375,22 +383,15 @@ class EMQPConnection:
 
     def _give(self, pending: Pending) -> None:
         """Say something, now or when the broker is there."""
-        self._unaccepted += 1
-        if self._is_open:
-            try:
-                self._say(pending)
-            except LocalProtocolError:
-                self._unaccepted -= 1
-                raise
+        engine = self._link.engine
+        if engine.state == "open":
+            pending.give(engine)
             self._link.flush_soon()
         else:
             pending.id = pending.id or self._link.new_id()
-            self._pending[pending.id] = pending
-
-    def _say(self, pending: Pending) -> None:
-        pending.give(self._link.engine)
+        self._unaccepted += 1
         self._pending[pending.id] = pending
-        if not self.has_extensions:
+        if engine.state == "open" and not engine.is_extended:
             self._accept(pending, NO_EXTENSION)
 
     def _accept(self, pending: Pending, extension: Extension) -> None:
@@ -458,6 +459,12 @@ class EMQPConnection:
                 del self._pending[event.request]
 
     def _reported(self, event: StateReported) -> None:
+        if event.request in self._unsure:
+            self._unsure.discard(event.request)
+            pending = self._pending.get(event.request)
+            if isinstance(pending, EMQPRequest) and event.state.state in _KNOWN_ENDS:
+                del self._pending[event.request]
+                pending.has_ended(event)
         for reports in self._reports.get(event.request, ()):
             reports.put(event)
 
@@ -485,22 +492,38 @@ class EMQPConnection:
             for reports in self._all_reports():
                 for some in reports.questions():
                     reports.ask(engine, some)
-        for pending in list(self._pending.values()):
-            if pending.is_accepted:
-                if isinstance(pending, EMQPRequest):
-                    pending.tell_taken(engine)
-                continue
+        accepted = [pending for pending in self._pending.values() if pending.is_accepted]
+        for pending in accepted:
+            if isinstance(pending, EMQPRequest):
+                pending.tell_taken(engine)
+        for pending in [pending for pending in self._pending.values() if not pending.is_accepted]:
             del self._pending[pending.id]
+            self._unaccepted -= 1
             try:
-                self._say(pending)
+                self._give(pending)
             except LocalProtocolError as error:
+                self._unaccepted += 1
                 self._fail(pending, error)
+
+        self._ask_for_ends([pending.id for pending in accepted])
+
+    def _ask_for_ends(self, requests: list[bytes]) -> None:
+        """Ask whether jobs have ended while we were away: their answers had nowhere to go."""
+        if not self.has_extensions or not self._is_open:
+            return
+        self._unsure = set(requests)
+        for first in range(0, len(requests), MOST_IDS):
+            self._command(partial(_ask_for_answers, jobs=requests[first : first + MOST_IDS]))
 
     def _forgotten(self, event: Unknown | None = None) -> None:
         """Fail what only the memory of the last broker had."""
         for pending in list(self._pending.values()):
             if pending.is_accepted and not pending.has_guarantee:
                 self._fail(pending, Disconnected("the broker was restarted, and the job had no guarantee"))
+
+
+def _ask_for_answers(engine: PeerEngine, jobs: Sequence[bytes]) -> bytes:
+    return engine.ask_states(jobs, Extension(result=True))
 
 
 _HANDLERS: Final[Mapping[type, Callable[[EMQPConnection, Any], None]]] = {

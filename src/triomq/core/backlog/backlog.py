@@ -83,6 +83,11 @@ class Backlog:
         return self.resident_bytes + self.paged_bytes
 
     @property
+    def delivered_before(self) -> int:
+        """The highest id that was perhaps delivered before the broker was restarted; 0 if none was."""
+        return 0
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes of paged messages that are in memory nevertheless: not written yet, or read for a browser."""
         return 0

@@ -91,6 +91,11 @@ class PagedBacklog(Backlog):
         self.paged_bytes = self._tail.size
 
     @property
+    def delivered_before(self) -> int:
+        """The highest id that was perhaps delivered before the broker was restarted; 0 if none was."""
+        return max(self._delivered_before.values(), default=0)
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes of paged messages that are in memory nevertheless."""
         return self._tail.held + self._tail.peeked_bytes

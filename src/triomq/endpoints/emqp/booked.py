@@ -9,7 +9,7 @@
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 import trio
@@ -21,8 +21,7 @@ from triomq.endpoints.emqp.dead_jobs import publish_dead_letter
 from triomq.endpoints.emqp.dispatched import DispatchedJob
 from triomq.endpoints.emqp.job_book import broker_answer
 from triomq.endpoints.emqp.job_content import JobOrigin, encode_job, job_properties
-from triomq.endpoints.jobs import BookedJob, End, Fate
-from triomq.endpoints.jobs.results import Result
+from triomq.endpoints.jobs import BookedJob, End, Fate, Held, Result
 from triomq.protocols.emqp import NO_EXTENSION, Extension, encode_extension
 
 if TYPE_CHECKING:
@@ -74,6 +73,8 @@ class BookedSide:
             entry = book.recall(origin.entry(name, Directory.name_of(batch.queue), durable=durable))
         if entry is None:
             settle(batch, Outcome.ACCEPT, (position,))
+        elif book.hold and (held := book.hold.arrive(entry, batch, position)) is not None:
+            self._arrived(held)
         else:
             attempt = origin.begun + batch.attempts + 1
             if book.admit(entry, attempt, self, batch, position):
@@ -83,6 +84,39 @@ class BookedSide:
                 )  # fmt: skip
         self.spare += 1
         return None
+
+    def _arrived(self, held: Held) -> None:
+        """Hand the message of a job that is held to the worker that has claimed it, if one has."""
+        if held.answer is not None:  # that one may have gone meanwhile
+            held.runner = held.job.runner = self
+        if isinstance(held.runner, BookedSide):
+            held.runner.adopt(held)
+
+    def adopt(self, held: Held) -> None:
+        """Go on with a job that the worker had before its message came here."""
+        batch, position, worker = held.batch, held.position, self._worker
+        assert batch is not None
+        head, content = batch.head_at(position), batch.contents[position]
+        if content is None:  # its queue has taken it back
+            return
+        name, suffix = split_request(content[head.properties_start : head.properties_stop])
+        origin = self._origins.find(suffix)
+        worker.take_over(
+            name,
+            DispatchedJob(
+                batch, position, name, origin.headers, origin.replying, trio.current_time(), origin,
+                entry=held.job, attempt=held.attempt, deadline=origin.deadline,
+            ),
+        )  # fmt: skip
+        if held.answer is not None:
+            message, about = cast("tuple[bytes, Extension]", held.answer)
+            worker.replied([(name, message, about)])
+            worker.settle()
+
+    def answered_early(self, name: bytes, message: bytes, about: Extension) -> bool:
+        """Return whether an answer is to a job that the worker has claimed, and whose message has not come out."""
+        hold = self._book.hold
+        return bool(hold) and hold.answered(name, about.attempt, self, (message, about))
 
     def take_spare(self) -> int:
         """Return how many slots are free again, once."""
@@ -113,7 +147,7 @@ class BookedSide:
         """Have the worker end a job; return whether it knows how."""
         found = self.find(job)
         if found is None:
-            return False
+            return self._book.hold.has(job.id, self) and self.peer.engine.cancel(job.id)
         name, dispatched = found
         about = NO_EXTENSION if grace is None else Extension(grace=round(grace * 1000))
         if not self.peer.engine.cancel(name, about):

@@ -21,6 +21,7 @@ from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.endpoints.emqp.config import EMQP
 from triomq.endpoints.emqp.content import TOPICS, Origins
+from triomq.endpoints.emqp.held_jobs import hold_delivered
 from triomq.endpoints.emqp.job_book import JobClock, job_book, result_book
 from triomq.endpoints.emqp.job_content import JobOrigins
 from triomq.endpoints.emqp.job_desk import EMQPJobDesk
@@ -29,8 +30,7 @@ from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
 from triomq.endpoints.emqp.shared import shared_peers
 from triomq.endpoints.emqp.topics import TopicListener
 from triomq.endpoints.emqp.worker import Tally
-from triomq.endpoints.jobs import JobBook
-from triomq.endpoints.jobs.results import ResultBook
+from triomq.endpoints.jobs import JobBook, ResultBook
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import LEAST_FRAMES, USUAL_FRAMES, VERSION, BrokerEngine, message_ids
 from triomq.transports.zmq import MessageForm, ZAPMechanism
@@ -121,6 +121,7 @@ class EMQPEndpoint(Endpoint):
         self.jobs = job_book(self.context, domain.directory)
         self.results = result_book(self.context, domain.directory)
         self.context.jobs[self.domain_name] = EMQPJobDesk(self.context, domain.directory, self.jobs, self.new_id)
+        await hold_delivered(domain.directory, self.jobs, self.job_origins)
         if self._owns_schedules:
             self.book = self._find_book(domain.directory)
             self.context.schedules[self.domain_name] = self.book.statistics

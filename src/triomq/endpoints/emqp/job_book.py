@@ -10,8 +10,7 @@ from triomq.core import Directory, KeyedRecords, RecordKind
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.emqp.shared import SharedPeers, shared_peers
-from triomq.endpoints.jobs import BookedJob, End, JobBook
-from triomq.endpoints.jobs.results import ResultBook
+from triomq.endpoints.jobs import BookedJob, End, JobBook, ResultBook
 from triomq.protocols.emqp import Extension
 
 if TYPE_CHECKING:

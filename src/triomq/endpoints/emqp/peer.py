@@ -29,6 +29,7 @@ from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.statistics import Role
 from triomq.endpoints.emqp.administration import answer_question, stop_endpoint
+from triomq.endpoints.emqp.held_jobs import claim_running
 from triomq.endpoints.emqp.intake import Intake
 from triomq.endpoints.emqp.relay import cancel_job, hand_on_progress, take_back
 from triomq.endpoints.emqp.scheduling import remove_schedule, set_schedule
@@ -247,18 +248,23 @@ class EMQPPeer(RouterClient):
 
     def informed(self, event: Informed) -> None:
         """Begin as what the peer says that it is; nothing is left of what it was."""
+        worker = WorkerSide(self, event.queues) if event.role == "worker" else None
+        if worker is not None and self.worker is not None:
+            self.worker.hand_over(event.extension.running, worker)
         self._forget_role()
         self._name = event.extension.name[:_LONGEST_NAME]
-        if event.role == "worker":
-            self.worker = WorkerSide(self, event.queues)
+        if worker is not None:
+            self.worker = worker
             try:
-                self.worker.begin()
+                worker.begin()
             except TriomqError:
                 self._forget_role()
                 raise
         elif event.role == "scheduler":
             self.hub.schedulers[self] = None
         self.engine.acknowledge(event.msgid)
+        if event.extension.running and worker is not None:
+            claim_running(self, event)
         self.note(logging.INFO, f"{event.role} informed", queues=[queue.name for queue in event.queues])
         self.reschedule()
 

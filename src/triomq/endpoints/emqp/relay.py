@@ -61,6 +61,7 @@ def take_back(peer: "EMQPPeer", event: JobsReturned) -> None:
     for request in event.requests:
         job = worker.out.pop(request, None)
         if job is None:
+            peer.hub.jobs.hold.returned(request, worker.booked)
             continue
         if job.entry is not None:
             worker.booked.returned(job)

@@ -171,6 +171,22 @@ class WorkerSide:
         if unfit:
             self._turn_away(batch, unfit)
 
+    def take_over(self, msgid: bytes, job: DispatchedJob) -> None:
+        """Have a job out that the worker has already."""
+        self.out[msgid] = job
+        if job.headers.timeout or job.deadline:
+            self._set_deadline(msgid, job)
+
+    def hand_over(self, running: Sequence[tuple[str, int]], successor: "WorkerSide") -> None:
+        """Leave to the successor what the worker says that it still has, as it informs again."""
+        for text, attempt in running:
+            msgid = text.encode("utf-8", "replace")
+            job = self.out.get(msgid)
+            if job is not None and job.entry is not None and job.attempt == attempt:
+                del self.out[msgid]
+                job.entry.runner = successor.booked
+                successor.take_over(msgid, job)
+
     def _own_job(self, batch: Batch, position: int, content: bytes, head: Head, now: float) -> DispatchedJob:
         request, suffix = split_request(content[head.properties_start : head.properties_stop])
         origin = self._peer.hub.origins.find(suffix)
@@ -230,7 +246,8 @@ class WorkerSide:
         for request, message, extension in replies:
             job = out.pop(request, None)
             if job is None:
-                self._peer.count("late", "REPLY to no job that is out with this worker")
+                if not self.booked.answered_early(request, message, extension):
+                    self._peer.count("late", "REPLY to no job that is out with this worker")
                 continue
             if job.entry is not None:
                 about = self.booked.replied(request, job, message, extension)
@@ -294,6 +311,8 @@ class WorkerSide:
     def lost(self) -> None:
         """Put back the jobs that are out with a worker that is lost, or give them up."""
         self.settle()
+        if hold := self._peer.hub.jobs.hold:
+            hold.gone(self.booked)
         out, self.out = self.out, {}
         for job in out.values():
             if job.entry is not None:

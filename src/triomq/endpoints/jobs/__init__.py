@@ -2,8 +2,10 @@
 
 from triomq.endpoints.jobs.book import JobBook
 from triomq.endpoints.jobs.followers import Follower
+from triomq.endpoints.jobs.hold import Held, Hold
 from triomq.endpoints.jobs.job import BookedJob, End, Runner, Stage
 from triomq.endpoints.jobs.records import JobRecord, NoRecords, Records
+from triomq.endpoints.jobs.results import Result, ResultBook, ResultStatistics
 from triomq.endpoints.jobs.terms import FIRST_PAUSE, LONGEST_PAUSE, PLAIN, Terms
 from triomq.endpoints.jobs.verdicts import Fate, JobSummary, Standing
 
@@ -15,11 +17,16 @@ __all__ = [
     "End",
     "Fate",
     "Follower",
+    "Held",
+    "Hold",
     "JobBook",
     "JobRecord",
     "JobSummary",
     "NoRecords",
     "Records",
+    "Result",
+    "ResultBook",
+    "ResultStatistics",
     "Runner",
     "Stage",
     "Standing",

@@ -16,7 +16,8 @@ Rules:
   worker has claimed it by then.
 - A claim counts if nobody has begun a later attempt. A worker whose claim does not count is told to end the job, and
   what it says of it is late.
-- A job that is held has its place of its key, and whoever claims it takes that over. So limits hold across a restart.
+- A job that is held has its place of its key, and whoever claims it takes that over. Since marks may be missing, no job
+  with a limit begins during a hold that follows a restart. So limits hold across that.
 - A claimed job may be answered before its message comes out. The answer waits for that, so that it goes the way of all.
 - Nothing of this is on disk. A kill during the hold begins another one.
 """
@@ -59,6 +60,11 @@ class Held(msgspec.Struct, eq=False):
     batch: Batch | None = None
     position: int = 0
 
+    @property
+    def is_out(self) -> bool:
+        """Whether its message has come out, and its queue has not taken it back."""
+        return self.batch is not None and self.batch.left > 0 and self.batch.contents[self.position] is not None
+
 
 class Hold:
     """The jobs of one domain that are held; made by its book.
@@ -77,14 +83,18 @@ class Hold:
         self._leave = leave
         self._opened = now()
         self._held: dict[bytes, Held] = {}
+        self.is_after_restart = False
+        """Whether the broker had jobs before it was restarted, and the hold for that is not over."""
+        self.is_begun = False
+        """Whether it is known what was out; set by whom it is known to."""
         self.claimed = 0
         """How many jobs went on with their workers."""
         self.released = 0
         """How many nobody has claimed in time."""
 
     def __bool__(self) -> bool:
-        """Return whether any job is held: otherwise nobody need ask."""
-        return bool(self._held)
+        """Return whether any job is held, or may have to be: otherwise nobody need ask."""
+        return bool(self._held) or self.is_after_restart
 
     def __len__(self) -> int:
         """Count the jobs."""
@@ -102,7 +112,8 @@ class Hold:
     @property
     def until(self) -> float:
         """When the first of them is not held any longer, by Unix time; infinity if none is."""
-        return min((held.until for held in self._held.values()), default=inf)
+        end = self._opened + HOLD_SECONDS if self.is_after_restart else inf
+        return min((held.until for held in self._held.values()), default=end)
 
     def begin(self, job: BookedJob, attempt: int) -> None:
         """Hold a job that was perhaps out with a worker when the broker ended.
@@ -138,8 +149,10 @@ class Hold:
         held.runner, held.attempt, held.until = runner, attempt, inf
         _run(held)
         self.claimed += 1
-        if held.batch is not None:
+        if held.is_out:
             del self._held[job.id]
+        else:
+            held.batch = None
         return held
 
     def arrive(self, job: BookedJob, batch: Batch, position: int) -> Held | None:
@@ -156,9 +169,15 @@ class Hold:
         """
         held = self._held.get(job.id)
         if held is None:
-            return None
+            if not (job.terms.limit and job.stage == "queued" and self.is_after_restart and self.is_open):
+                return None
+            held = self._held[job.id] = Held(job, job.attempt, self._opened + HOLD_SECONDS)
+            self._occupy(job)
         if held.job is not job:
             self._learn(held, job)
+        if held.is_out:  # a copy of its message: its requester has sent it again
+            settle(batch, Outcome.ACCEPT, (position,))
+            return held
         if held.job.stage == "cancelled" or held.until <= self._now():
             self._end(held)
             return None
@@ -191,19 +210,34 @@ class Hold:
         """Forget the claims of a worker that has gone; what it has answered stays."""
         for held in [held for held in self._held.values() if held.runner is runner and held.answer is None]:
             held.runner, held.until = None, self._opened + HOLD_SECONDS
-            held.job.stage, held.job.runner = "queued", None
+            _stop(held)
             if held.until <= self._now():
                 self._end(held)
+
+    def returned(self, job: bytes, runner: Runner) -> None:
+        """Forget the claim of a worker that gives the job back."""
+        held = self._held.get(job)
+        if held is not None and held.runner is runner and held.answer is None:
+            held.runner = None
+            _stop(held)
+            self._end(held)
+
+    def has(self, job: bytes, runner: Runner) -> bool:
+        """Return whether a worker has claimed a job whose message has not come out yet."""
+        held = self._held.get(job)
+        return held is not None and held.runner is runner and held.answer is None
 
     def release(self) -> int:
         """Let those go out again that nobody has claimed in time, and return how many; to be called at ``until``."""
         now = self._now()
+        self.is_after_restart = self.is_after_restart and self.is_open
         due = [held for held in self._held.values() if held.until <= now]
         for held in due:
-            self._end(held)
-            batch = held.batch
-            if batch is not None and batch.left and batch.contents[held.position] is not None:
-                settle(batch, Outcome.RETURN, (held.position,))
+            if self._held.get(held.job.id) is held:  # what goes back may come out at once, and others with it
+                self._end(held)
+                if held.is_out:
+                    assert held.batch is not None
+                    settle(held.batch, Outcome.RETURN, (held.position,))
         self.released += len(due)
         return len(due)
 
@@ -211,7 +245,7 @@ class Hold:
         """Hold a job no longer."""
         del self._held[held.job.id]
         if held.answer is not None:  # its message has never come
-            held.job.stage, held.job.runner = "queued", None
+            _stop(held)
         if held.job.terms.key:
             self._leave(held.job)
 
@@ -219,3 +253,9 @@ class Hold:
 def _run(held: Held) -> None:
     """Have a job run with who says that it has it."""
     held.job.stage, held.job.attempt, held.job.runner = "running", held.attempt, held.runner
+
+
+def _stop(held: Held) -> None:
+    """Have a job wait again; one that was being cancelled does not begin any more."""
+    held.job.stage = "cancelled" if held.job.stage == "cancelling" else "queued"
+    held.job.runner = None

@@ -18,11 +18,11 @@ from typing import Protocol
 import msgspec
 import trio
 
-from triomq.jobs.worker.execution import EXPIRED, Ending, ending_for
+from triomq.jobs.child.execution import EXPIRED, Ending, ending_for
+from triomq.jobs.child.tokens import MOST_BYTES, MOST_JOBS, Answer, Kind
 from triomq.jobs.worker.means import AHEAD, SLOW, Mean
 from triomq.jobs.worker.pooled import PooledJob
 from triomq.jobs.worker.process import Child
-from triomq.jobs.worker.tokens import MOST_BYTES, MOST_JOBS, Answer, Kind
 
 
 class Ends(Protocol):

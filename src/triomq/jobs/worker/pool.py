@@ -25,10 +25,10 @@ import trio
 
 from triomq.clients import EMQPJob, EMQPWorker
 from triomq.errors import JobError
+from triomq.jobs.child.execution import Ending, Task
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.registry import Jobs
 from triomq.jobs.worker.children import ChildSet
-from triomq.jobs.worker.execution import Ending, Task
 from triomq.jobs.worker.pooled import JobKind, PooledJob
 from triomq.jobs.worker.process import GRACE
 from triomq.jobs.worker.slots import Slots, SyncPlace

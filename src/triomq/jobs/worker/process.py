@@ -25,11 +25,11 @@ import msgspec
 import trio
 
 from triomq.actors import Backoff
-from triomq.jobs.worker.child import ChildSetUp
-from triomq.jobs.worker.execution import Ending, over_time
+from triomq.jobs.child.execution import Ending, over_time
+from triomq.jobs.child.program import ChildSetUp
+from triomq.jobs.child.tokens import Answer, ChildPipes, Kind
 from triomq.jobs.worker.means import SLOW
 from triomq.jobs.worker.pooled import PooledJob
-from triomq.jobs.worker.tokens import Answer, ChildPipes, Kind
 
 _log = logging.getLogger("triomq.worker")
 
@@ -223,7 +223,7 @@ class Child:
 
     async def _spawn(self, pipes: ChildPipes[PooledJob]) -> trio.Process | None:
         # Not -m: it warns about a module that its package has imported already.
-        program = "from triomq.jobs.worker.child import main; main()"
+        program = "from triomq.jobs.child.program import main; main()"
         command = [sys.executable, "-P", "-c", program, *map(str, pipes.child)]
         places = [_HOME, os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Literal, cast
 import msgspec
 
 from triomq.errors import JobCancelled
+from triomq.jobs.child.execution import Task, ending_of, with_middleware
+from triomq.jobs.child.loading import load_jobs
+from triomq.jobs.child.tokens import ChildEnds, ChildTokens, Kind, end_with
 from triomq.jobs.running import RunningJob, running
-from triomq.jobs.worker.execution import Task, ending_of, with_middleware
-from triomq.jobs.worker.loading import load_jobs
-from triomq.jobs.worker.tokens import ChildEnds, ChildTokens, Kind, end_with
 
 if TYPE_CHECKING:
     from triomq.jobs.registry import Jobs
