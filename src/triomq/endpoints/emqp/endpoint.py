@@ -120,8 +120,8 @@ class EMQPEndpoint(Endpoint):
             await domain.ref.ask(DeclareSink(TOPICS, SinkOptions(kind=SinkKind.TOPIC)))
         self.jobs = job_book(self.context, domain.directory)
         self.results = result_book(self.context, domain.directory)
-        self.context.jobs[self.domain_name] = EMQPJobDesk(self.context, domain.directory, self.jobs, self.new_id)
         await hold_delivered(domain.directory, self.jobs, self.job_origins)
+        self.context.jobs[self.domain_name] = EMQPJobDesk(self.context, domain.directory, self.jobs, self.new_id)
         if self._owns_schedules:
             self.book = self._find_book(domain.directory)
             self.context.schedules[self.domain_name] = self.book.statistics
