@@ -26,7 +26,7 @@ def hand_on_progress(peer: "EMQPPeer", event: Progressed) -> None:
     if requester is not None and requester.login == job.origin.user:
         requester.engine.progress(job.request, event.message, event.extension)
         requester.ref.touch()
-    elif event.extension.item and job.entry is not None:
+    elif event.extension.item and job.entry is not None and peer.hub.has_requesters:
         peer.hub.jobs.cancel(job.entry, tree=True)  # nobody reads its items, and it would wait for that
 
 
