@@ -161,9 +161,10 @@ class EMQPRequest(Pending):
         if event.extension.item:
             if self._items is None:
                 self._items = _Items()
+            is_next = event.extension.number == self._items.come + 1
             if not self._items.put(event):
                 self.fail(Disconnected("items of the stream were lost on the way"))
-            elif (wish := self._items.wish(event.extension.number)) is not None:
+            elif not is_next and (wish := self._items.wish(event.extension.number)) is not None:
                 self._connection.tell_taken(self.id, wish)
         else:
             if self._values is None:
@@ -270,7 +271,7 @@ class _Items:
         return len(self.waiting) <= 2 * ITEM_WINDOW  # a worker that does not wait
 
     def wish(self, number: int) -> Extension | None:
-        """Return what to tell the worker about an item that has come, if it did not hear us, or we missed some."""
+        """Return what to tell the worker about an item that is not the next: it did not hear us, or we missed some."""
         if number > self.come and self._missed != self.come:
             self._missed = self.come
             return self.tell(again=True)
