@@ -106,14 +106,17 @@ class EMQPPeer(RouterClient):
         self.hub = hub
         self.new_id = hub.new_id
         self.engine: BrokerEngine = hub.make_engine(internal=listener.is_internal)
-        self.worker: WorkerSide | None = None
-        self.troubles: Counter[str] = Counter()
-        self._name = ""  # what it calls itself
-        self._intake: Intake
-        self._subscriber: SubscriberSide | None = None
-        self._frames: Frames = []  # the message that is being handled
-        self._closing = False
-        self._stranger = ""  # why it may not be here
+
+    # As for ``Client``: what most idle peers never set stands with the class, and is made when it is used.
+
+    worker: WorkerSide | None = None
+    troubles: Counter[str] | None = None
+    _name = ""  # what it calls itself
+    _subscriber: SubscriberSide | None = None
+    _closing = False
+    _stranger = ""  # why it may not be here
+    _frames: Frames  # the message that is being handled
+    _intake: Intake | None = None
 
     def started(self) -> None:
         """Work in the endpoint's domain, as the user that was let in; who may not hears that when it says something."""
@@ -122,8 +125,14 @@ class EMQPPeer(RouterClient):
         except Refused as refused:
             self._stranger = str(refused)
             return
-        self._intake = Intake(self)
         self.hub.peers[self.identity] = self
+
+    @property
+    def intake(self) -> Intake:
+        """What takes its REQUESTs and PUBLISHes; workers have none."""
+        if self._intake is None:
+            self._intake = Intake(self)
+        return self._intake
 
     @property
     def last_message(self) -> float:
@@ -174,7 +183,7 @@ class EMQPPeer(RouterClient):
             self._worked(run)
             return run.count
         try:
-            gathers = self._intake.request(run)
+            gathers = self.intake.request(run)
         except (Refused, PublishingPaused, ActorStopped, HandlerFailed):
             return 0  # ``handle`` meets it again, for each
         count = len(run.msgids)
@@ -197,16 +206,16 @@ class EMQPPeer(RouterClient):
     def requested(self, event: Requested) -> None:
         """Take a job; ``work_off`` publishes it with others."""
         run = RequestRun(event.queue, event.headers, event.extension, (event.msgid,), (event.message,))
-        if self._intake.request(run):
+        if self.intake.request(run):
             self.gathered.append(self._frames)
 
     def work_off(self) -> None:
         """Publish the jobs that have come together."""
-        self._intake.publish_runs()
+        self.intake.publish_runs()
 
     def published(self, event: TopicPublished) -> None:
         """Publish to a topic."""
-        self._intake.publish(event)
+        self.intake.publish(event)
 
     # Troubles
 
@@ -230,11 +239,18 @@ class EMQPPeer(RouterClient):
 
     def count(self, trouble: str, reason: str = "", **fields: object) -> None:
         """Count something that went wrong; log it, and less loudly once it has been seen."""
-        self.troubles[trouble] += 1
+        self._count_own(trouble, 1)
         self.hub.troubles[trouble] += 1
         if reason:
-            level = logging.WARNING if self.troubles[trouble] == 1 else logging.DEBUG
+            level = logging.WARNING if self._count_own(trouble, 0) == 1 else logging.DEBUG
             self.note(level, f"{trouble} message", reason=reason, **fields)
+
+    def _count_own(self, trouble: str, count: int) -> int:
+        """Return how many there were, with so many more."""
+        if self.troubles is None:
+            self.troubles = Counter()
+        self.troubles[trouble] += count
+        return self.troubles[trouble]
 
     def dropped(self, event: MessageDropped) -> None:
         """Count a message that was none of the protocol's, or out of place."""
@@ -359,7 +375,8 @@ class EMQPPeer(RouterClient):
         if self.entered:
             if self.worker is not None:
                 self.worker.settle()
-            self._intake.confirm()
+            if self._intake is not None:
+                self._intake.confirm()
         self._flush()
         super().after_batch()
 
@@ -369,7 +386,7 @@ class EMQPPeer(RouterClient):
         if self.engine.outbox.notices:
             notices = self.engine.notices_to_send()
             if self._listener.unsent(self.identity):
-                self.troubles["unread"] += len(notices)
+                self._count_own("unread", len(notices))
             else:
                 self.send_all(notices)
 
