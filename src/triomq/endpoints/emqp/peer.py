@@ -19,7 +19,7 @@ Rules:
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,7 +110,6 @@ class EMQPPeer(RouterClient):
     # As for ``Client``: what most idle peers never set stands with the class, and is made when it is used.
 
     worker: WorkerSide | None = None
-    troubles: Counter[str] | None = None
     _name = ""  # what it calls itself
     _subscriber: SubscriberSide | None = None
     _closing = False
@@ -126,6 +125,11 @@ class EMQPPeer(RouterClient):
             self._stranger = str(refused)
             return
         self.hub.peers[self.identity] = self
+
+    @cached_property
+    def troubles(self) -> Counter[str]:
+        """What went wrong with its messages, and how often."""
+        return Counter()
 
     @property
     def intake(self) -> Intake:
@@ -239,18 +243,11 @@ class EMQPPeer(RouterClient):
 
     def count(self, trouble: str, reason: str = "", **fields: object) -> None:
         """Count something that went wrong; log it, and less loudly once it has been seen."""
-        self._count_own(trouble, 1)
+        self.troubles[trouble] += 1
         self.hub.troubles[trouble] += 1
         if reason:
-            level = logging.WARNING if self._count_own(trouble, 0) == 1 else logging.DEBUG
+            level = logging.WARNING if self.troubles[trouble] == 1 else logging.DEBUG
             self.note(level, f"{trouble} message", reason=reason, **fields)
-
-    def _count_own(self, trouble: str, count: int) -> int:
-        """Return how many there were, with so many more."""
-        if self.troubles is None:
-            self.troubles = Counter()
-        self.troubles[trouble] += count
-        return self.troubles[trouble]
 
     def dropped(self, event: MessageDropped) -> None:
         """Count a message that was none of the protocol's, or out of place."""
@@ -386,7 +383,7 @@ class EMQPPeer(RouterClient):
         if self.engine.outbox.notices:
             notices = self.engine.notices_to_send()
             if self._listener.unsent(self.identity):
-                self._count_own("unread", len(notices))
+                self.troubles["unread"] += len(notices)
             else:
                 self.send_all(notices)
 
@@ -396,7 +393,8 @@ class EMQPPeer(RouterClient):
         """Return when something is due, be it the engine's or the base's."""
         timer = self.engine.next_timer()
         own = self._last_message + _SILENT_GUEST if timer is None else timer
-        return min(super().due_at(), own)
+        late = inf if self.worker is None else self.worker.next_deadline
+        return min(super().due_at(), own, late)
 
     def due(self, now: float) -> None:
         """Let the engine do what is due: heartbeats, silence."""
