@@ -18,7 +18,7 @@ from triomq.protocols.emqp.frames import (
 )
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers
 from triomq.protocols.emqp.jobs import JobState, encode_state
-from triomq.protocols.emqp.reader import ReadingContext
+from triomq.protocols.emqp.reader import ReadingContext, reading_context
 from triomq.protocols.emqp.runs import ReplyRun, RequestRun, read_replies, read_requests
 from triomq.protocols.emqp.settings import Settings
 from triomq.protocols.emqp.states import BROKER, BROKER_STALE, State
@@ -41,7 +41,7 @@ class BrokerEngine(EMQPEngine):
         self._informed = b""  # the id of the peer's INFORM
 
     def _reading_context(self) -> ReadingContext:
-        return ReadingContext(True, self.is_extended, self._settings.max_message_size, LONGEST)
+        return reading_context(True, self.is_extended, self._settings.max_message_size, LONGEST)
 
     def _full_name(self, name: str, event: Event | None) -> str:
         return f"{name} {event.role}" if isinstance(event, Informed) else name
