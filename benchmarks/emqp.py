@@ -81,7 +81,9 @@ def work(port: int, queue: str, counts: bool) -> None:  # a process gets it
 
 
 def request(peer: "zmq.Socket[Any]", queue: str, number: int, headers: bytes) -> None:
-    peer.send_multipart([b"", VERSION, b"REQUEST", b"%036d" % number, queue.encode(), headers, CALL])
+    """Send a request whose id no other client of this broker has: otherwise it would be one that is sent again."""
+    msgid = b"%s-%019d" % (peer.getsockopt(zmq.IDENTITY)[:16], number)
+    peer.send_multipart([b"", VERSION, b"REQUEST", msgid, queue.encode(), headers, CALL])
 
 
 def send_all(port: int, queue: str, count: int, headers: bytes, waits_for: bytes) -> float:
