@@ -118,6 +118,23 @@ class BookedSide:
         hold = self._book.hold
         return bool(hold) and hold.answered(name, about.attempt, self, (message, about))
 
+    def turn_away(self, batch: Batch, position: int, problem: str) -> None:
+        """End a job that its worker cannot run, as one that has failed and would again."""
+        content, head = batch.contents[position], batch.head_at(position)
+        assert content is not None, "it is settled"
+        job = self.admit(batch, position, content, head, trio.current_time())
+        if job is None:
+            return
+        assert job.entry is not None
+        about = Extension(state="failed", type="UnfitJob", message=problem, retry=False)
+        message = b'{"value": "UnfitJob"}'
+        answered = message, about
+        fate = self._book.finish(job.entry, job.attempt, self, "failed", retry=False, answer=answered)
+        answer(self.peer, job, message, about)
+        self._note_end(job, fate, message, about)
+        settle(batch, Outcome.ACCEPT, (position,))
+        self.spare += 1
+
     def take_spare(self) -> int:
         """Return how many slots are free again, once."""
         spare, self.spare = self.spare, 0
