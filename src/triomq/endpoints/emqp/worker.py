@@ -124,7 +124,8 @@ class WorkerSide:
         """Subscribe to the queues, those that are not there yet are declared; raises as ``Client.ask`` does."""
         for weight, name in self.queues:
             self._require_queue(name)
-            subscription = self._peer.subscribe(name, weight=weight, shared=(self.slots,))
+            gate = self._peer.hub.jobs.parking.gate(name)
+            subscription = self._peer.subscribe(name, weight=weight, shared=(self.slots,), gate=gate)
             self._subscriptions.append(subscription)
 
     def _require_queue(self, name: str) -> None:
