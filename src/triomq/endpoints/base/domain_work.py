@@ -191,6 +191,7 @@ class DomainWork(InPlaceActor):
         weight: int = 0,
         no_local: bool = False,
         shared: tuple[Window, ...] = (),
+        gate: Window | None = None,
     ) -> Subscription:
         """Consume from a queue: its messages come to ``delivered`` from now on.
 
@@ -204,6 +205,7 @@ class DomainWork(InPlaceActor):
             weight: The same among those of equal priority.
             no_local: Whether messages that this session has published never come.
             shared: Windows that it shares with other subscriptions.
+            gate: A window that is held and released, and holds up nothing but what comes from this queue.
 
         Raises:
             Forbidden: The user may not consume from it.
@@ -225,6 +227,7 @@ class DomainWork(InPlaceActor):
             weight=weight,
             no_local=no_local,
             shared=shared,
+            gate=gate,
         )
         self.begin(subscription)
         self.subscriptions[subscription] = None

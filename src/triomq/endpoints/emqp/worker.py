@@ -136,7 +136,8 @@ class WorkerSide:
         """Subscribe to the queues, those that are not there yet are declared; raises as ``Client.ask`` does."""
         for weight, name in self.queues:
             self._require_queue(name)
-            subscription = self._peer.subscribe(name, weight=weight, shared=(self.slots,))
+            gate = self._peer.hub.jobs.parking.gate(name)
+            subscription = self._peer.subscribe(name, weight=weight, shared=(self.slots,), gate=gate)
             self._subscriptions.append(subscription)
 
     def _require_queue(self, name: str) -> None:
@@ -195,7 +196,7 @@ class WorkerSide:
     def take_over(self, msgid: bytes, job: DispatchedJob) -> None:
         """Have a job out that the worker has already."""
         self.out[msgid] = job
-        if job.headers.timeout or job.deadline:
+        if job.timeout or job.deadline:
             self._set_deadline(msgid, job)
 
     def hand_over(self, running: Sequence[tuple[str, int]], successor: "WorkerSide") -> None:
@@ -232,12 +233,18 @@ class WorkerSide:
 
     def _turn_away(self, batch: Batch, positions: list[int]) -> None:
         """Give up jobs that this worker cannot run."""
+        rejected: list[int] = []
         for position in positions:
             message, head = batch.message(position), batch.head_at(position)
             problem = call_problem(message.body) if is_text(message.body) else "it is not UTF-8"
             self._peer.count("unfit", f"a job cannot be given to this worker: {problem}", queue=head.routing_key)
-        settle(batch, Outcome.REJECT, positions)
-        self.slots.offer(len(positions))
+            if head.traits.codec == JOB_CODEC:
+                self.booked.turn_away(batch, position, problem)
+            else:
+                rejected.append(position)
+        if rejected:
+            settle(batch, Outcome.REJECT, rejected)
+        self.slots.offer(len(rejected) + self.booked.take_spare())
 
     def _extension(self, job: DispatchedJob) -> bytes | None:
         if not self._peer.engine.is_extended:
