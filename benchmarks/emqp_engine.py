@@ -21,6 +21,8 @@ from triomq.protocols.emqp.engine import EMQPEngine
 
 COUNT = 1000
 CALL = b'["run", {"callable": "add", "path": "myjobs", "args": [1], "kwargs": {"b": 5}, "class_args": [], "more": {}}]'
+FIRST = Extension(attempt=1)
+ENDED = Extension(attempt=1, state="ok")
 EXTENSION = Extension(attempt=1, priority=5, key="customer-17")
 
 
@@ -95,6 +97,14 @@ def main() -> None:
         measure(f"{kind}: write REPLY", sending(to_client, lambda: to_client.reply(msgid, b'{"value": 5}')))  # noqa: B023
         measure(f"{kind}: read READY", receiving(to_worker, said(worker, worker.ready)))
         measure(f"{kind}: write READY", sending(worker, worker.ready))
+        acks = said(to_client, lambda: to_client.acknowledge(msgid)) or to_client.notices_to_send()  # noqa: B023
+        measure(f"{kind}: peer reads ACK", receiving(client, acks))
+        replies = said(to_client, lambda: to_client.reply(msgid, b'{"value": 5}', ENDED))  # noqa: B023
+        measure(f"{kind}: peer reads REPLY", receiving(client, replies))
+        jobs = said(to_worker, lambda: to_worker.request(msgid, "email", headers, CALL, FIRST))  # noqa: B023
+        measure(f"{kind}: peer reads REQUEST", receiving(worker, jobs))
+        measure(f"{kind}: peer writes REQUEST", sending(client, lambda: client.request("email", CALL, headers)))  # noqa: B023
+        measure(f"{kind}: peer writes REPLY", sending(worker, lambda: worker.reply(msgid, b'{"value": 5}', ENDED)))  # noqa: B023
     requests = said(client, lambda: client.request("email", CALL, NO_HEADERS, EXTENSION))
     measure("extended: read REQUEST with an extension frame", receiving(to_client, requests))
     measure(

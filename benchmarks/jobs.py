@@ -40,7 +40,7 @@ from jobsides.counting import counted
 from loadgen import processes
 from loadgen.brokers import free_port, open_rabbitmq, rabbitmq_script, stop
 
-HERE = Path(__file__).parent
+SIDES = Path(__file__).parent / "jobsides"
 WORKERS = 2
 SLOTS = 4
 PACKAGES = ["celery==5.7.*", "dramatiq[rabbitmq]==2.2.*"]
@@ -155,11 +155,18 @@ def find_peers(environment: Path | None, slots: int) -> list[Participant]:
 
 def start(command: Sequence[str], settings: dict[str, str], *, talks: bool = False) -> "subprocess.Popen[str]":
     """Start a process of a group of its own; what it prints is of no interest."""
-    environment = {**os.environ, **settings, "PYTHONPATH": str(HERE)}
+    environment = {**os.environ, **settings}
     pipe = subprocess.PIPE if talks else subprocess.DEVNULL
     errors = None if "JOBS_ERRORS" in os.environ else subprocess.DEVNULL
     return subprocess.Popen(
-        command, env=environment, text=True, start_new_session=True, stdin=pipe, stdout=pipe, stderr=errors
+        command,
+        env=environment,
+        cwd=settings.get("PYTHONPATH"),
+        text=True,
+        start_new_session=True,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=errors,
     )
 
 
@@ -224,7 +231,7 @@ class Running:
     def done(self) -> int:
         return counted(self._folder)
 
-    def run(self, name: str, count: int, verb: str = "send") -> tuple[float, float] | None:
+    def run(self, name: str, count: int, verb: str = "send", most: float = RUN_DEADLINE) -> tuple[float, float] | None:
         """Have jobs sent and done; return the seconds of both; None if this library has no such jobs."""
         before, began = self.done(), time.perf_counter()
         self.begin(verb, name, count)
@@ -232,7 +239,7 @@ class Running:
         if sent is None:
             return None
         assert isinstance(sent, float)
-        wait(lambda: self.done() - before >= count, f"{count} jobs are not done", *self.workers, most=RUN_DEADLINE)
+        wait(lambda: self.done() - before >= count, f"{count} jobs are not done", *self.workers, most=most)
         return time.perf_counter() - began, sent
 
     def processor_seconds(self) -> tuple[float, float, float]:
@@ -253,7 +260,10 @@ def running(participant: Participant, *, is_sure: bool = False) -> Iterator[Runn
     with participant.open_broker(is_sure) as broker, tempfile.TemporaryDirectory() as scratch:
         counts = Path(scratch) / "counts"
         counts.mkdir()
+        # A folder that has this package alone: `amqp.py` beside it would hide a library of Celery's.
+        (Path(scratch) / SIDES.name).symlink_to(SIDES)
         settings = {
+            "PYTHONPATH": scratch,
             "JOBS_BROKER": broker.url,
             "TRIOMQ_BROKER": broker.url,
             "JOBS_COUNTS": str(counts),
@@ -271,7 +281,7 @@ def running(participant: Participant, *, is_sure: bool = False) -> Iterator[Runn
             if client.stdout.readline() != "ready\n":
                 raise SystemExit(f"the client of {participant.name} has not begun; JOBS_ERRORS=1 shows why")
             found = Running(broker, started[:-1], client, counts)
-            found.run("noop", 500)  # connections, queues and children are there from then on
+            found.run("noop", 500, most=START_DEADLINE)  # connections, queues and children are there from then on
             yield found
         finally:
             for process in started:
@@ -390,6 +400,7 @@ def main() -> None:
     parser.add_argument("--no-triomq", action="store_true", help="measure the others alone")
     parser.add_argument("--smoke", action="store_true", help="few jobs, to see that it works")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing stays behind
     scale = 50 if options.smoke else 1
     works = [work._replace(jobs=work.jobs // scale) for work in WORKS if work.name in options.only]
     ours = [] if options.no_triomq else [triomq(options.slots)]

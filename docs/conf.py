@@ -42,6 +42,10 @@ nitpick_ignore = [
     ("py:class", "triomq.security.verifiers.ScramVerifier"),
     ("py:class", "triomq.core.queue.deadletter.Reason"),  # why a message becomes a dead letter
     ("py:class", "triomq.clients.dmp.link.DirectLink"),
+    ("py:class", "triomq.clients.emqp.pending.Pending"),  # what requests have in common with commands
+    ("py:class", "triomq.endpoints.base.job_desk.JobDesk"),
+    ("py:class", "triomq.store.frames.ReadRecord"),
+    ("py:class", "triomq.transports.memory.MemoryAddress"),
     ("py:class", "triomq.transports.poller.Poller"),
     ("py:class", "triomq.transports.stream.Transport"),
     ("py:class", "triomq.endpoints.direct.protocol.DirectProtocol"),

@@ -61,4 +61,7 @@ class CeleryClient:
 
 
 if __name__ == "__main__":
-    drive(CeleryClient())
+    # What workers import, not `__main__`: names of tasks have their module in them.
+    from jobsides import celery_side
+
+    drive(celery_side.CeleryClient())

@@ -1,4 +1,4 @@
-"""Fixtures with a broker, for the test suite of any project: ``broker``, ``amqp_url``, ``wait_idle``.
+"""Fixtures with a broker, for the test suite of any project: ``broker``, ``jobs``, ``amqp_url``, ``wait_idle``.
 
 pytest loads this module in every run of an environment that triomq is installed in, whether a test asks for a broker
 or not. So it is no part of the package ``app``, and imports nothing but pytest until a fixture is used.
@@ -12,6 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from triomq.app import Broker
     from triomq.app.portal import BlockingBroker
+    from triomq.app.testing import JobsInTest
     from triomq.endpoints import EndpointConfig
 
 
@@ -40,19 +41,33 @@ def broker(request: pytest.FixtureRequest) -> object:
 
     For ``async def`` tests under pytest-trio.
     """
+    return _found_in_trio(request, "broker", "_triomq_broker")
+
+
+@pytest.fixture
+def jobs(request: pytest.FixtureRequest) -> object:
+    """A ``JobsInTest``: ``await jobs.work(my_jobs)`` runs the jobs of a program here, with the fixture ``broker``.
+
+    For ``async def`` tests under pytest-trio; take ``autojump_clock`` too, and time flies.
+    """
+    return _found_in_trio(request, "jobs", "_triomq_jobs")
+
+
+def _found_in_trio(request: pytest.FixtureRequest, name: str, stand_in: str) -> object:
+    """Return pytest-trio's stand-in for a fixture, which it replaces in the test's Trio run, if there will be one."""
     if not request.config.pluginmanager.has_plugin("trio"):
         pytest.fail(
-            "the fixture `broker` runs in the test's own Trio run, which pytest-trio makes, and that is not there: "
+            f"the fixture `{name}` runs in the test's own Trio run, which pytest-trio makes, and that is not there: "
             "`pip install pytest-trio`, or take the fixture `amqp_url`, which any test can use",
             pytrace=False,
         )
     if request.node.get_closest_marker("trio") is None:
         pytest.fail(
-            "the fixture `broker` runs in the test's own Trio run, and this test has none: write `async def` and "
+            f"the fixture `{name}` runs in the test's own Trio run, and this test has none: write `async def` and "
             "`@pytest.mark.trio` (or set `trio_mode = true`), or take the fixture `amqp_url`, which any test can use",
             pytrace=False,
         )
-    found: object = request.getfixturevalue("_triomq_broker")  # pytest-trio's stand-in, replaced in the Trio run
+    found: object = request.getfixturevalue(stand_in)
     return found
 
 
@@ -66,6 +81,14 @@ async def _triomq_broker() -> "AsyncIterator[Broker]":
         if isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock):
             broker.listen = _refuse_to_listen  # type: ignore[method-assign]  # this one broker is to refuse
         yield broker
+
+
+@pytest.fixture
+async def _triomq_jobs(_triomq_broker: "Broker") -> "AsyncIterator[JobsInTest]":
+    from triomq.app.testing import open_jobs_in_test
+
+    async with open_jobs_in_test(_triomq_broker) as jobs:
+        yield jobs
 
 
 async def _refuse_to_listen(config: "EndpointConfig") -> NoReturn:

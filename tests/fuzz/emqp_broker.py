@@ -19,6 +19,7 @@ from triomq.clients import EMQPConnection, open_emqp, open_emqp_worker
 from triomq.endpoints import EMQP
 from triomq.endpoints.emqp.endpoint import EMQPEndpoint
 from triomq.endpoints.emqp.peer import EMQPPeer
+from triomq.protocols.emqp import Extension, make_headers
 from triomq.transports.zmq import ZMQSocket, close_context, make_context
 
 from .broker_fuzz import within
@@ -29,6 +30,8 @@ ROUND = 200
 """Inputs for one broker."""
 
 _HEALTHY_EVERY = 10
+_WANTED = make_headers(reply_requested=True)
+_ITEMS = [b"1", b"2", b"3"]
 _CONFIG = EMQP(port=0, publish_port=0, topic_port=0, heartbeat=0.1, silence=0.6)
 
 
@@ -73,12 +76,18 @@ async def run_inputs(seed: int, numbers: Iterable[int]) -> Counter[str]:
         async def work() -> None:
             async with open_emqp_worker(url, ["healthy"], slots=2) as worker:
                 async for job in worker:
+                    job.progress(b"1")
+                    for item in _ITEMS:
+                        await job.item(item)
                     job.reply(job.message)
 
         async def exchange(client: EMQPConnection) -> None:
-            reply = await client.request("healthy", b"[1]")
-            if reply.message != b"[1]":
-                raise Violation(f"the healthy client was answered {reply}")
+            await client.wait_room()
+            request = client.begin("healthy", b"[1]", _WANTED, Extension(stream=True))
+            items = [item async for item in request.items()]
+            reply = await request.reply()
+            if reply.message != b"[1]" or items != _ITEMS:
+                raise Violation(f"the healthy client was answered {reply} and sent {items}")
 
         def is_forgotten() -> bool:
             return sum(isinstance(child.actor, EMQPPeer) for child in endpoint.children.values()) <= most

@@ -1,12 +1,13 @@
 """Jobs of a shop, and a worker that is as small as one can be."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import trio
 
 from triomq.app import Broker
 from triomq.clients import EMQPConnector, EMQPJob, open_emqp_worker
-from triomq.jobs import Call, Jobs, RunningJob, current_job, running
+from triomq.jobs import Call, JobDefinition, Jobs, RunningJob, current_job, running
 from triomq.jobs.failures import describe
 
 
@@ -57,7 +58,27 @@ class Shop:
             current_job().progress({"done": 2})
             await trio.sleep(0.3)
 
-        self.report = report
+        @jobs.job(retries=0)
+        async def family() -> None:
+            for _ in range(2):
+                await sleep.send()
+            await trio.sleep(1000)
+
+        @jobs.job(retries=0)
+        async def broken_count(most: int) -> AsyncIterator[int]:
+            for number in range(most):
+                yield number
+            raise ValueError("no more")
+
+        @jobs.job(retries=0)
+        async def broken_family() -> None:
+            await sleep.send()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fail.call, "child 1")
+                nursery.start_soon(fail.call, "child 2")
+
+        self.broken_family = broken_family
+        self.report, self.family, self.broken_count = report, family, broken_count
         self.sell, self.add, self.fail, self.fail_twice = sell, add, fail, fail_twice
         self.sleep, self.parent, self.count = sleep, parent, count
 
@@ -72,11 +93,12 @@ class Shop:
                 nursery.start_soon(self._run, job)
 
     async def _run(self, job: EMQPJob) -> None:
+        definition: JobDefinition | None = None
         try:
             definition = self.jobs.definition_of(job.message)
             here = RunningJob(
                 job.id.decode(), definition.name, queue=job.queue, attempt=job.attempt, deadline=job.deadline,
-                clock=trio.current_time, report=lambda kind, value: job.progress(value),
+                clock=trio.current_time, trace=job.extension.trace, report=lambda kind, value: job.progress(value),
             )  # fmt: skip
             self.seen.append(here)
             with running(here), trio.CancelScope() as scope:
@@ -90,12 +112,14 @@ class Shop:
         except Exception as error:
             failure = describe(error)
             message, text = failure.payload(), failure.message
-            job.end("failed", message=message, type=failure.type, text=text, traceback=failure.traceback, retry=False)
+            retry = definition is not None and definition.is_worth_retry(error)
+            job.end("failed", message=message, type=failure.type, text=text, traceback=failure.traceback, retry=retry)
 
     async def _result(self, call: Call, job: EMQPJob) -> object:
         made = call.run()
         if call.definition.is_stream:
-            async for item in made:  # type: ignore[attr-defined]  # it is an async generator
-                await job.item(call.definition.encode_item(item))
+            async with aclosing(made) as items:  # type: ignore[type-var]  # it is an async generator
+                async for item in items:  # type: ignore[attr-defined]  # as above
+                    await job.item(call.definition.encode_item(item))
             return None
         return await made if call.definition.is_async else made  # type: ignore[misc]  # it is a coroutine

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, System
 from triomq.app.checks import check_number, check_text
@@ -15,7 +16,6 @@ from triomq.app.machine import memory_mark, own_process
 from triomq.app.peers import Peer
 from triomq.app.tree import Tree
 from triomq.app.users import User, closing_reasons, records_of
-from triomq.clients import EMQPConnector, MemoryConnector
 from triomq.endpoints import (
     DEFAULT_DIRECT,
     EMQP,
@@ -31,6 +31,9 @@ from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
 from triomq.store.hosting import BackUpStore
 from triomq.transports import name_of
+
+if TYPE_CHECKING:
+    from triomq.clients import EMQPConnector
 
 _log = logging.getLogger("triomq.app")
 
@@ -247,7 +250,7 @@ class Broker(DomainHandle):
             _log.warning("passwords and messages can be read on the network: there is no TLS", extra=_of(name))
         return listening
 
-    async def emqp_connector(self, domain: str | None = None, *, name: str = "") -> EMQPConnector:
+    async def emqp_connector(self, domain: str | None = None, *, name: str = "") -> "EMQPConnector":
         """Return how code of this program speaks eMQP with the broker, without a socket; for ``open_emqp`` and jobs.
 
         It finds the endpoint of that domain, whatever it listens on. If there is none, one is started that listens on
@@ -260,6 +263,8 @@ class Broker(DomainHandle):
         Raises:
             NotFound: There is no such domain.
         """
+        from triomq.clients import MemoryConnector  # loads all clients, of which most brokers have none
+
         handle = self if domain is None else self.domain(domain)
         where = handle.directory.name
         address = shared_peers(self.context, where).address

@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from copy import copy
 from functools import partial, update_wrapper
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
 
 from triomq.errors import WrongArguments
 from triomq.jobs.definition import JobDefinition
@@ -13,7 +14,9 @@ from triomq.jobs.orders import CallOptions, Order, OrderForm
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from triomq.jobs.blocking import BlockingCalls, BlockingStreams
     from triomq.jobs.handle import Job, JobStream
+    from triomq.jobs.link import Link
     from triomq.jobs.registry import Jobs
 
 P = ParamSpec("P")
@@ -43,17 +46,28 @@ class CallArguments(TypedDict, total=False):
     tied: bool
 
 
-class _Sender(Generic[P]):
+class Sender(Generic[P]):
     """What all ways to send have in common."""
 
     def __init__(self, jobs: "Jobs", definition: JobDefinition, options: CallOptions) -> None:
         self._jobs = jobs
+        self._blocks = False
         self._form = OrderForm(definition, options)
 
     @property
     def definition(self) -> JobDefinition:
         """Name, options and conversion."""
         return self._form.definition
+
+    def _link(self) -> "Link":
+        link = self._jobs.link()
+        return link.for_threads() if self._blocks else link
+
+    def _for_threads(self) -> Self:
+        """Return the same, over a link that blocks."""
+        other = copy(self)
+        other._blocks = True
+        return other
 
     def _order(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Order:
         order = self._form.fill(args, kwargs)
@@ -65,13 +79,13 @@ class _Sender(Generic[P]):
         from triomq.jobs.handle import Job
         from triomq.jobs.link import place
 
-        link = self._jobs.link()
+        link = self._link()
         order = self._order(args, kwargs)
         request = await link.run(partial(place, link.connection, order))
         return Job(link, request.duplicate_of or request.id, order.definition, request)
 
 
-class Caller(_Sender[P], Generic[P, R]):
+class Caller(Sender[P], Generic[P, R]):
     """The ways to have a function called by a worker; a job is one, and ``using`` makes others."""
 
     async def send(self, *args: P.args, **kwargs: P.kwargs) -> "Job[R]":
@@ -109,7 +123,7 @@ class Caller(_Sender[P], Generic[P, R]):
         from triomq.jobs.handle import Job
         from triomq.jobs.link import call
 
-        link = self._jobs.link()
+        link = self._link()
         order = self._order(args, kwargs)
         job, reply = await link.run(partial(call, link.connection, order))
         return Job[R](link, job, order.definition).outcome(reply)
@@ -127,7 +141,7 @@ class Caller(_Sender[P], Generic[P, R]):
         from triomq.jobs.handle import Job
         from triomq.jobs.link import place_all, wait_placed
 
-        link = self._jobs.link()
+        link = self._link()
         orders = self._orders(zip(*values, strict=len(values) > 1), kwargs)
         jobs: list[Job[R]] = []
         while chunk := list(islice(orders, _CHUNK)):
@@ -147,10 +161,17 @@ class Caller(_Sender[P], Generic[P, R]):
         """Return the handle of a job of this function by its id, whoever has sent it; see ``Jobs.handle``."""
         from triomq.jobs.handle import Job
 
-        return Job(self._jobs.link(), job.encode(), self.definition)
+        return Job(self._link(), job.encode(), self.definition)
+
+    @property
+    def blocking(self) -> "BlockingCalls[P, R]":
+        """The same ways for plain threads, as in ``f.blocking.send(…)``."""
+        from triomq.jobs.blocking import BlockingCalls
+
+        return BlockingCalls(self._for_threads())
 
 
-class StreamCaller(_Sender[P], Generic[P, T]):
+class StreamCaller(Sender[P], Generic[P, T]):
     """The ways to have a generator run by a worker; a job is one, and ``using`` makes others."""
 
     @asynccontextmanager
@@ -167,20 +188,33 @@ class StreamCaller(_Sender[P], Generic[P, T]):
         Raises:
             WrongArguments: As ``Caller.send`` does, also the others.
         """
+        stream = await self.begin(*args, **kwargs)
+        try:
+            yield stream
+        finally:
+            await stream.job.close()
+
+    async def begin(self, *args: P.args, **kwargs: P.kwargs) -> "JobStream[T]":
+        """Send it to a worker, and return its items; who calls this cancels the job that nobody reads any more."""
         from triomq.jobs.handle import JobStream
 
         job: Job[None] = await self._send(args, kwargs)
-        try:
-            yield JobStream(job)
-        finally:
-            await job.close()
+        return JobStream(job)
+
+    @property
+    def blocking(self) -> "BlockingStreams[P, T]":
+        """The same for plain threads, as in ``f.blocking.stream(…)``."""
+        from triomq.jobs.blocking import BlockingStreams
+
+        return BlockingStreams(self._for_threads())
 
 
-class _Function(Generic[P, Returned]):
-    """A job that can be called as the function that it was."""
+class JobFunction(Caller[P, R], Generic[P, Returned, R]):
+    """A function that workers call; made by the decorators of ``Jobs``."""
 
-    _jobs: "Jobs"
-    definition: JobDefinition
+    def __init__(self, jobs: "Jobs", definition: JobDefinition) -> None:
+        super().__init__(jobs, definition, CallOptions())
+        update_wrapper(self, definition.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Returned:
         """Call the function here and now, as if it were no job."""
@@ -188,15 +222,7 @@ class _Function(Generic[P, Returned]):
 
     def __repr__(self) -> str:
         """Show the name."""
-        return f"<{type(self).__name__} {self.definition.name}>"
-
-
-class JobFunction(_Function[P, Returned], Caller[P, R], Generic[P, Returned, R]):
-    """A function that workers call; made by the decorators of ``Jobs``."""
-
-    def __init__(self, jobs: "Jobs", definition: JobDefinition) -> None:
-        Caller.__init__(self, jobs, definition, CallOptions())
-        update_wrapper(self, definition.function)
+        return f"<JobFunction {self.definition.name}>"
 
     def using(self, **options: Unpack[CallArguments]) -> Caller[P, R]:
         """Return the ways to send it with other options: ``await f.using(delay=60, priority=5).send(…)``.
@@ -210,12 +236,20 @@ class JobFunction(_Function[P, Returned], Caller[P, R], Generic[P, Returned, R])
         return Caller(self._jobs, self.definition, CallOptions(**options))
 
 
-class StreamFunction(_Function[P, AsyncIterator[T]], StreamCaller[P, T], Generic[P, T]):
+class StreamFunction(StreamCaller[P, T], Generic[P, T]):
     """A generator whose items come from a worker; made by the decorators of ``Jobs``."""
 
     def __init__(self, jobs: "Jobs", definition: JobDefinition) -> None:
-        StreamCaller.__init__(self, jobs, definition, CallOptions())
+        super().__init__(jobs, definition, CallOptions())
         update_wrapper(self, definition.function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        """Call the function here and now, as if it were no job."""
+        return cast("AsyncIterator[T]", self.definition.function(*args, **kwargs))
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"<StreamFunction {self.definition.name}>"
 
     def using(self, **options: Unpack[CallArguments]) -> StreamCaller[P, T]:
         """Return the ways to run it with other options; see ``JobFunction.using``."""

@@ -38,6 +38,10 @@ class Link(Protocol):
         """Call and await a function in the connection's Trio run."""
         ...
 
+    def for_threads(self) -> "Link":
+        """Return the way that blocks, for ``f.blocking``."""
+        ...
+
 
 class TrioLink:
     """The way to a connection of this Trio run.
@@ -68,6 +72,33 @@ class TrioLink:
                 "there alone; from a thread of that Trio program go back with trio.from_thread.run(f.send, …)"
             )
         return await function()
+
+    def for_threads(self) -> Link:
+        """Return the way that blocks, for threads of this Trio program."""
+        return _FromThreadLink(self.where, self.connection, self._token)
+
+
+class _FromThreadLink:
+    """The way to a connection of a Trio run from threads beside it."""
+
+    def __init__(self, where: str, connection: EMQPConnection, token: trio.lowlevel.TrioToken) -> None:
+        self.where = where
+        self.connection = connection
+        self._token = token
+
+    async def run(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Call a function, and block this thread until it is done.
+
+        Raises:
+            AlreadyConnected: This is a thread of Trio itself.
+        """
+        if trio.lowlevel.in_trio_run():
+            raise AlreadyConnected("f.blocking would block this Trio program; write `await f.send(…)` here")
+        return trio.from_thread.run(function, trio_token=self._token)
+
+    def for_threads(self) -> Link:
+        """Return this."""
+        return self
 
 
 # What is done in the connection's Trio run
@@ -138,7 +169,12 @@ async def cancel_now(connection: EMQPConnection, job: bytes) -> None:
 
 
 async def cancel(connection: EMQPConnection, job: bytes, grace: float | None = None) -> bool:
-    """Cancel a job and those that it has sent; return whether there was one."""
+    """Cancel a job and those that it has sent; return whether there was one.
+
+    A broker without our extensions cannot be told.
+    """
+    if not connection.has_extensions:
+        return False
     try:
         await connection.cancel(job, grace=grace, tree=True)
     except NotFound:

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Never, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from triomq.jobs.connecting import Where
     from triomq.jobs.handle import Job
     from triomq.jobs.link import Link
+    from triomq.jobs.outside import WhereOutside
+    from triomq.jobs.worker import SyncPlace, Worker
 
 P = ParamSpec("P")
 C = TypeVar("C")
@@ -78,16 +80,25 @@ class JobDecorator:
         return self._jobs.add(JobDefinition(function, self._options, self._name))
 
 
-class ScheduleDecorator(JobDecorator):
-    """What ``jobs.every(…)`` and ``jobs.cron(…)`` return: it makes a job of a function that takes nothing."""
+class ScheduleDecorator:
+    """What ``jobs.every(…)`` and ``jobs.cron(…)`` return: it gives a schedule to a function, or to a job."""
 
     def __init__(self, jobs: "Jobs", options: JobOptions, name: str, timetable: Timetable) -> None:
-        super().__init__(jobs, options, name)
+        self._jobs = jobs
+        self._decorator = JobDecorator(jobs, options, name)
         self._timetable = timetable
 
-    def __call__(self, function: Callable[..., object], /) -> object:  # type: ignore[override]  # the same overloads
+    @overload
+    def __call__(self, function: JobFunction[P, C, R], /) -> JobFunction[P, C, R]: ...  # type: ignore[overload-overlap]  # the first that fits
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[object, Never, R]], /
+    ) -> JobFunction[P, Coroutine[object, Never, R], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R, R]: ...
+    def __call__(self, function: Callable[..., object], /) -> object:
         """Register a function, unless it is a job already, and its schedule."""
-        made = function if isinstance(function, (JobFunction, StreamFunction)) else super().__call__(function)
+        made = function if isinstance(function, (JobFunction, StreamFunction)) else self._decorator(function)
         self._jobs.add_schedule(JobSchedule(made.definition, self._timetable))
         return made
 
@@ -114,6 +125,7 @@ class Jobs:
         """What is called around each of its jobs."""
         self._link: Link | None = None
         self._where = ""
+        self._needed = ""
         self._functions: dict[str, JobFunction[..., object, object] | StreamFunction[..., object]] = {}
         self._schedules: list[JobSchedule] = []
 
@@ -226,9 +238,11 @@ class Jobs:
         """Register when a job runs by itself.
 
         Raises:
-            ConfigError: It cannot be called without arguments, or has a schedule already.
+            ConfigError: It cannot be called without arguments, is a stream, or has a schedule already.
         """
         name = schedule.definition.name
+        if schedule.definition.is_stream:
+            raise ConfigError(f"{name} cannot have a schedule: it is a generator, and nobody would read its items")
         try:
             schedule.definition.encode((), {})
         except Exception as error:
@@ -259,6 +273,50 @@ class Jobs:
             async with open_link(where, self._where) as self._link:
                 yield self
 
+    @asynccontextmanager
+    async def connect_asyncio(self, where: "WhereOutside") -> AsyncIterator[Self]:
+        """Connect with a broker for the tasks of the running event loop: ``await f.send(…)`` works as in Trio.
+
+        The connection runs in a thread. A task that is cancelled in ``call`` cancels its job; deadlines of asyncio are
+        not known to the broker: write ``f.using(deadline=5).call(…)`` for that.
+
+        Args:
+            where: The URL of a broker, or an ``AsyncioBroker`` or a ``BlockingBroker`` of this program.
+
+        Raises:
+            AlreadyConnected: As ``connect`` does, also the others.
+        """
+        from triomq.jobs.outside import open_asyncio_link
+
+        with self._connecting(where):
+            async with open_asyncio_link(where, self._where) as self._link:
+                yield self
+
+    @contextmanager
+    def connect_blocking(self, where: "WhereOutside") -> Iterator[Self]:
+        """Connect with a broker for plain threads: ``with jobs.connect_blocking(url): f.blocking.send(…)``.
+
+        Any number of threads may send. The connection runs in a thread of its own.
+
+        Args:
+            where: As for ``connect_asyncio``.
+
+        Raises:
+            AlreadyConnected: As ``connect`` does, also the others.
+        """
+        from triomq.jobs.outside import open_blocking_link
+
+        with self._connecting(where), open_blocking_link(where, self._where) as self._link:
+            yield self
+
+    def connect_when_needed(self, where: str) -> None:
+        """Connect this process for plain threads, once a job is sent, until it ends; for processes of workers.
+
+        Args:
+            where: The URL of a broker.
+        """
+        self._needed = where
+
     @contextmanager
     def _connecting(self, where: object) -> Iterator[None]:
         """Refuse a second connection, and forget the first one at its end."""
@@ -273,6 +331,30 @@ class Jobs:
             self._where = ""
             self._link = None
 
+    def work(
+        self,
+        where: "Where",
+        *,
+        queues: Sequence[str] | Mapping[str, int] | None = None,
+        concurrency: int = 100,
+        processes: int = 0,
+        sync_place: "SyncPlace" = "here",
+    ) -> "AbstractAsyncContextManager[Worker]":
+        """Run jobs in this program: ``async with jobs.connect(broker), jobs.work(broker): …``; see ``open_worker``.
+
+        Args:
+            where: As for ``connect``.
+            queues: The queues to serve, with weights if they differ; those of these jobs if None.
+            concurrency: How many jobs run at a time in this Trio program.
+            processes: How many processes there are for sync jobs.
+            sync_place: Where sync jobs run without processes: ``here``, or in a ``thread``.
+        """
+        from triomq.jobs.worker import open_worker
+
+        return open_worker(
+            self, where, queues=queues, concurrency=concurrency, processes=processes, sync_place=sync_place
+        )
+
     @property
     def is_connected(self) -> bool:
         """Whether there is a broker to send to."""
@@ -284,6 +366,10 @@ class Jobs:
         Raises:
             NotConnected: There is none.
         """
+        if self._link is None and self._needed:
+            from triomq.jobs.outside import open_for_process
+
+            self._link = open_for_process(self._needed, _shown(self._needed))
         if self._link is None:
             raise NotConnected(
                 "these jobs are not connected with a broker; send them inside of "

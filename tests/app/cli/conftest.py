@@ -1,7 +1,10 @@
 """A served broker for the commands that look into one, and those commands run in this process."""
 
 import itertools
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import NamedTuple
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -20,6 +23,24 @@ _numbers = itertools.count(1)
 def url() -> Iterator[str]:
     with open_served() as served:
         yield served.url
+
+
+class ServedJobs(NamedTuple):
+    """A broker with an eMQP endpoint: where to look into it, and where its jobs go."""
+
+    url: str
+    emqp: str
+
+
+@pytest.fixture(scope="session")
+def served_jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedJobs]:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = tmp_path_factory.mktemp("jobs") / "triomq.toml"
+    config.write_text(f'[[endpoints]]\ntype = "amqp"\nport = 0\n[[endpoints]]\ntype = "emqp"\nport = {port}\n')
+    with open_served(str(config)) as served:
+        yield ServedJobs(served.url, f"emqp://127.0.0.1:{port}")
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """``triomq workers`` and ``triomq schedules``."""
 
-import socket
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,9 +8,8 @@ import zmq
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.conftest import Command
+from app.cli.conftest import Command, ServedJobs
 from app.cli.samples import make_schedule, make_worker
-from peers.served import open_served
 from triomq.app.cli.workers import schedule_table, worker_table
 
 
@@ -52,33 +48,24 @@ def test_schedule_shows_when_it_runs_and_when_next(fields: dict[str, object], sh
 
 
 @pytest.fixture(scope="module")
-def busy_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def busy_url(served_jobs: ServedJobs) -> Iterator[str]:
     """A broker with a worker, and a schedule."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    config: Path = tmp_path_factory.mktemp("busy") / "triomq.toml"
-    config.write_text(f'[[endpoints]]\ntype = "amqp"\nport = 0\n[[endpoints]]\ntype = "emqp"\nport = {port}\n')
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    with open_served(str(config)) as served:
-        peer = context.socket(zmq.DEALER)
-        peer.connect(f"tcp://127.0.0.1:{port}")
-        for frames in (
-            [b"INFORM", b"i", b'[[40, "mail"], [10, "q"]]', b"worker", b'{"v": 1, "capabilities": ["jobs"]}'],
-            [b"READY", b"r", b"4"],
-        ):
+    worker, client = context.socket(zmq.DEALER), context.socket(zmq.DEALER)
+    about = b'{"v": 1, "capabilities": ["jobs"]}'
+    call = b'["run", {"path": "mail", "callable": "send"}]'
+    said = {
+        worker: [[b"INFORM", b"i", b'[[40, "mail"], [10, "q"]]', b"worker", about], [b"READY", b"r", b"4"]],
+        client: [[b"INFORM", b"i", b"", b"client", about], [b"SCHEDULE", b"c", b"q", b"nohaste", b"3600", call, b""]],
+    }
+    for peer, messages in said.items():
+        peer.connect(served_jobs.emqp.replace("emqp", "tcp"))
+        for frames in (*messages, [b"STATUS", b"s"]):  # which comes behind everything else
             peer.send_multipart([b"", b"eMQP/1.0", *frames])
-        client = context.socket(zmq.DEALER)
-        client.connect(f"tcp://127.0.0.1:{port}")
-        client.send_multipart([b"", b"eMQP/1.0", b"INFORM", b"i", b"", b"client", b'{"v":1,"capabilities":["jobs"]}'])
-        call = b'["run", {"path": "mail", "callable": "send"}]'
-        client.send_multipart([b"", b"eMQP/1.0", b"SCHEDULE", b"s", b"q", b"nohaste", b"3600", call, b""])
-        for one in (peer, client):
-            one.send_multipart([b"", b"eMQP/1.0", b"STATUS", b"s"])  # comes behind everything else
-            while one.recv_multipart()[2] not in (b"REPLY", b"ERROR"):
-                pass
-        yield served.url
-        context.destroy(linger=0)
+        while peer.recv_multipart()[2] != b"REPLY":
+            pass
+    yield served_jobs.url
+    context.destroy(linger=0)
 
 
 def test_running_broker_shows_its_worker(command: Command, busy_url: str) -> None:

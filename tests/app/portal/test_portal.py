@@ -11,8 +11,8 @@ import trio.testing
 from app.portal.conftest import PATIENCE
 from triomq.app import open_broker
 from triomq.app.portal import AsyncioBroker, BlockingBroker, Portal, open_portal
-from triomq.app.portal.portal import Callback, CallbackQueue
 from triomq.errors import ActorStopped
+from triomq.portal import Callback, CallbackQueue
 
 
 async def test_threads_and_asyncio_reach_the_broker_of_a_trio_program() -> None:

@@ -1,5 +1,5 @@
+from triomq.jobs.child.tokens import MOST_JOBS
 from triomq.jobs.worker.means import AHEAD, Mean
-from triomq.jobs.worker.tokens import MOST_JOBS
 
 
 def mean_of(*seconds: float) -> Mean:

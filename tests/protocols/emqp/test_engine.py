@@ -500,6 +500,16 @@ def test_leaving_worker_still_replies_and_hears_no_more() -> None:
     assert ours.handle_timer(400.0) == Silent()
 
 
+@pytest.mark.parametrize("is_extended", [True, False])
+def test_leaving_worker_shows_that_it_is_alive(is_extended: bool) -> None:
+    worker = opened("worker", is_extended=is_extended)
+    worker.leave()
+    sent(worker)
+    worker.handle_timer(0.0)
+    worker.handle_timer(5.0)
+    assert [message[2] for message in sent(worker)] == [b"HEARTBEAT"] * is_extended  # released ones have forgotten it
+
+
 def test_released_peers_goodbye_is_one_whether_it_is_kbye_or_both() -> None:
     engine = serving(is_extended=False)
     assert hear(engine, [KBYE, frames(b"KBAI"), KBYE]) == [PeerLeaving()]

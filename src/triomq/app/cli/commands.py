@@ -22,6 +22,7 @@ _COMMANDS = {
     "queues": "triomq.app.cli.queues",
     "workers": "triomq.app.cli.workers",
     "schedules": "triomq.app.cli.workers",
+    "jobs": "triomq.app.cli.jobs",
     "purge": "triomq.app.cli.queues",
     "forget": "triomq.app.cli.queues",
     "top": "triomq.app.cli.top",

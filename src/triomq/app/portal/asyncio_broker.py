@@ -12,16 +12,21 @@ from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.listening import Listening
 from triomq.app.opening import opening
 from triomq.app.portal.arguments import BrokerArguments, FeedArguments, QueueArguments, SinkArguments, unwrap
-from triomq.app.portal.asyncio_caller import AsyncioCaller, loop_callbacks, wait_done, wait_shielded
 from triomq.app.portal.feed import DeliveryBuffer, PortalDelivery, Pump, get_delivery, return_unseen
-from triomq.app.portal.portal import CallbackQueue, Portal
+from triomq.app.portal.portal import Portal
 from triomq.app.portal.thread import BrokerThread
 from triomq.core import HeaderValue, Predicate, Properties, QueueStatistics
 from triomq.endpoints import EndpointConfig
+from triomq.portal import AsyncioCaller, CallbackQueue, loop_callbacks, wait_done, wait_shielded
 from triomq.transports import Address
 
 _AT_ONCE = 100
 """Deliveries after which a feed lets the loop's other tasks run, however many are there: 0.1 ms of its own work."""
+
+_OTHER_LOOP = (
+    "this broker belongs to another event loop; make one that belongs to this loop, with the same broker behind it: "
+    "AsyncioBroker(broker.portal)"
+)
 
 
 class LoopBuffer(DeliveryBuffer):
@@ -288,7 +293,7 @@ class AsyncioBroker(AsyncioDomain):
     """
 
     def __init__(self, portal: Portal) -> None:
-        super().__init__(AsyncioCaller(portal), portal.broker)
+        super().__init__(AsyncioCaller(portal, _OTHER_LOOP), portal.broker)
         self.portal = portal
 
     def domain(self, name: str) -> AsyncioDomain:

@@ -8,9 +8,8 @@ from typing import Unpack
 from triomq.app.delivery import Delivery
 from triomq.app.handles import QueueHandle
 from triomq.app.portal.arguments import FeedArguments
-from triomq.app.portal.call import Withdrawn
-from triomq.app.portal.portal import CallbackQueue, Portal
 from triomq.core import Outcome, settle
+from triomq.portal import CallbackQueue, TrioPortal, Withdrawn
 
 
 class PortalDelivery(Delivery):
@@ -37,7 +36,7 @@ class PortalDelivery(Delivery):
             self._callbacks.call_soon(partial(super()._settle, outcome, failure))
 
 
-async def get_delivery(handle: QueueHandle, portal: Portal) -> PortalDelivery | None:
+async def get_delivery(handle: QueueHandle, portal: TrioPortal) -> PortalDelivery | None:
     """Take the first message alone; call this in Trio."""
     delivery = await handle.get()
     return None if delivery is None else PortalDelivery(delivery, portal.callbacks)
@@ -96,7 +95,7 @@ class Pump:
     """
 
     def __init__(
-        self, portal: Portal, handle: QueueHandle, buffer: DeliveryBuffer, **arguments: Unpack[FeedArguments]
+        self, portal: TrioPortal, handle: QueueHandle, buffer: DeliveryBuffer, **arguments: Unpack[FeedArguments]
     ) -> None:
         self.opened: Future[None] = Future()
         self._portal = portal

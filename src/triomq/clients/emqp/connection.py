@@ -24,6 +24,9 @@ from triomq.clients.emqp.request import EMQPReply, EMQPRequest, NotAnswered
 from triomq.clients.emqp.topics import EMQPSubscription
 from triomq.errors import AccessRefused, Disconnected, LimitExceeded, LocalProtocolError, NotFound, Refused
 from triomq.protocols.emqp import (
+    DURABLE,
+    ENDED,
+    MOST_IDS,
     NO_EXTENSION,
     NO_HEADERS,
     Acknowledged,
@@ -39,7 +42,6 @@ from triomq.protocols.emqp import (
     Replied,
     StateReported,
     TopicPublished,
-    Unknown,
     make_headers,
     schedule_key,
 )
@@ -72,6 +74,7 @@ class EMQPConnection:
         self._room = trio.lowlevel.ParkingLot()
         self._topics: dict[str, list[EMQPSubscription]] = {}
         self._reports: dict[bytes, list[EMQPReports]] = {}
+        self._unsure: set[bytes] = set()  # requests of which the broker is asked whether they have ended meanwhile
         self._broker_left = False  # and no other one has come
         self._link = EMQPLink(connector, "client", self._heard, outstanding=self._pending)
 
@@ -209,14 +212,16 @@ class EMQPConnection:
             LocalProtocolError: The broker has no extensions.
         """
         await self.wait_room()
-        await self._accepted(self.cancel_nowait(job, grace=grace, tree=tree))
+        await self._accepted(self._cancel(job, grace, tree))
 
-    def cancel_nowait(self, job: bytes, *, grace: float | None = None, tree: bool = False) -> Pending:
-        """Have a job ended, as ``cancel`` does, without waiting: for one whose own scope is cancelled."""
-        extension = Extension(grace=None if grace is None else int(grace * 1000), tree=tree)
-        command = self._command(lambda engine: engine.cancel(job, extension))
+    def cancel_nowait(self, job: bytes, *, grace: float | None = None, tree: bool = False) -> None:
+        """Have a job ended, as ``cancel`` does, without waiting; for code whose own scope is cancelled."""
+        self._cancel(job, grace, tree)
         self.flush()
-        return command
+
+    def _cancel(self, job: bytes, grace: float | None, tree: bool) -> Command:
+        extension = Extension(grace=None if grace is None else int(grace * 1000), tree=tree)
+        return self._command(lambda engine: engine.cancel(job, extension))
 
     async def states(self, jobs: Sequence[bytes], *, results: bool = False) -> dict[bytes, StateReported]:
         """Return what has become of jobs.
@@ -375,22 +380,15 @@ class EMQPConnection:
 
     def _give(self, pending: Pending) -> None:
         """Say something, now or when the broker is there."""
-        self._unaccepted += 1
-        if self._is_open:
-            try:
-                self._say(pending)
-            except LocalProtocolError:
-                self._unaccepted -= 1
-                raise
+        engine = self._link.engine
+        if engine.state == "open":
+            pending.give(engine)
             self._link.flush_soon()
         else:
             pending.id = pending.id or self._link.new_id()
-            self._pending[pending.id] = pending
-
-    def _say(self, pending: Pending) -> None:
-        pending.give(self._link.engine)
+        self._unaccepted += 1
         self._pending[pending.id] = pending
-        if not self.has_extensions:
+        if engine.state == "open" and not engine.is_extended:
             self._accept(pending, NO_EXTENSION)
 
     def _accept(self, pending: Pending, extension: Extension) -> None:
@@ -458,8 +456,23 @@ class EMQPConnection:
                 del self._pending[event.request]
 
     def _reported(self, event: StateReported) -> None:
+        if event.request in self._unsure:
+            self._unsure.discard(event.request)
+            pending = self._pending.get(event.request)
+            if isinstance(pending, EMQPRequest):
+                self._resolve(pending, event)
         for reports in self._reports.get(event.request, ()):
             reports.put(event)
+
+    def _resolve(self, request: EMQPRequest, report: StateReported) -> None:
+        """End a request that has ended while we were away, or is lost with the last broker."""
+        if report.state.state == "unknown":
+            # One that is on disk may wait in its queue: the broker will know it when it comes to it.
+            if not (request.has_guarantee and DURABLE in self._link.engine.capabilities):
+                self._fail(request, Disconnected("the broker knows nothing of the job any more: was it restarted?"))
+        elif report.state.state in ENDED:
+            del self._pending[request.id]
+            request.has_ended(report)
 
     def _all_reports(self) -> Iterable[EMQPReports]:
         return {id(each): each for some in self._reports.values() for each in some}.values()
@@ -475,9 +488,9 @@ class EMQPConnection:
 
     def _opened(self, event: Opened) -> None:
         """Do again what the broker may not have heard, or has forgotten."""
-        if self._broker_left:
-            self._broker_left = False
+        if self._broker_left and not self.has_extensions:
             self._forgotten()
+        self._broker_left = False
         engine = self._link.engine
         if self.has_extensions:
             for topic in self._topics:
@@ -485,22 +498,38 @@ class EMQPConnection:
             for reports in self._all_reports():
                 for some in reports.questions():
                     reports.ask(engine, some)
-        for pending in list(self._pending.values()):
-            if pending.is_accepted:
-                if isinstance(pending, EMQPRequest):
-                    pending.tell_taken(engine)
-                continue
+        accepted = [pending for pending in self._pending.values() if pending.is_accepted]
+        for pending in accepted:
+            if isinstance(pending, EMQPRequest):
+                pending.tell_taken(engine)
+        for pending in [pending for pending in self._pending.values() if not pending.is_accepted]:
             del self._pending[pending.id]
+            self._unaccepted -= 1
             try:
-                self._say(pending)
+                self._give(pending)
             except LocalProtocolError as error:
+                self._unaccepted += 1
                 self._fail(pending, error)
 
-    def _forgotten(self, event: Unknown | None = None) -> None:
-        """Fail what only the memory of the last broker had."""
+        self._ask_for_ends([pending.id for pending in accepted])
+
+    def _ask_for_ends(self, requests: list[bytes]) -> None:
+        """Ask whether jobs have ended while we were away: their answers had nowhere to go."""
+        if not self.has_extensions or not self._is_open:
+            return
+        self._unsure = set(requests)
+        for first in range(0, len(requests), MOST_IDS):
+            self._command(partial(_ask_for_answers, jobs=requests[first : first + MOST_IDS]))
+
+    def _forgotten(self) -> None:
+        """Fail what only the memory of the last broker had, which cannot be asked."""
         for pending in list(self._pending.values()):
             if pending.is_accepted and not pending.has_guarantee:
                 self._fail(pending, Disconnected("the broker was restarted, and the job had no guarantee"))
+
+
+def _ask_for_answers(engine: PeerEngine, jobs: Sequence[bytes]) -> bytes:
+    return engine.ask_states(jobs, Extension(result=True))
 
 
 _HANDLERS: Final[Mapping[type, Callable[[EMQPConnection, Any], None]]] = {
@@ -513,6 +542,5 @@ _HANDLERS: Final[Mapping[type, Callable[[EMQPConnection, Any], None]]] = {
     TopicPublished: EMQPConnection._published,
     PeerLeaving: EMQPConnection._left,
     Opened: EMQPConnection._opened,
-    Unknown: EMQPConnection._forgotten,
 }
 """What each event does."""

@@ -49,7 +49,7 @@ class EMQPJob:
         self.is_cancelled = False
         """Whether its requester wants it to end."""
         self.grace: float | None = None
-        """Once it is cancelled: seconds that it has to end by itself; None is the worker's to say."""
+        """Seconds that it has to end by itself once it is cancelled; None is the worker's to say."""
         self.stream: ItemStream | None = None
         self.quiet_until = 0.0  # when its next value may go out
         self._values = 0

@@ -46,6 +46,9 @@ _MOST_OUTGOING: Final = 1000
 _PAUSE: Final = 1.0
 """Seconds after a broker's goodbye until it, or its successor, is informed again."""
 
+_ABOUT_US: Final = (Opened, PeerLeaving)
+"""Events that the link itself has to know."""
+
 Heard: TypeAlias = Callable[[Event], None]
 
 
@@ -162,10 +165,15 @@ class EMQPLink:
             except trio.BrokenResourceError:
                 self._broken()
                 continue
+            heard, receive = self._heard, self.engine.receive  # another engine comes with an await alone
             for frames in messages:
-                event = self.engine.receive(frames)
-                if event is not None:
+                event = receive(frames)
+                if event is None:
+                    continue
+                if isinstance(event, _ABOUT_US):
                     self._hear(event)
+                else:
+                    heard(event)
             self.flush()
 
     def _broken(self) -> None:

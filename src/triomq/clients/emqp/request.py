@@ -14,7 +14,7 @@ Rules:
 """
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from math import ceil, inf
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +30,7 @@ from triomq.protocols.emqp import (
     Headers,
     PeerEngine,
     Progressed,
+    StateReported,
 )
 
 if TYPE_CHECKING:
@@ -124,17 +125,33 @@ class EMQPRequest(Pending):
     def accept(self, extension: Extension) -> None:
         """Note that the broker has it, or one like it."""
         self._message = b""  # it will not be given again
+        self.is_accepted = True
+        self.is_over = not self._headers.reply_requested
         if extension is not NO_EXTENSION and extension.duplicate_of:
             self.duplicate_of = extension.duplicate_of.encode("utf-8", "replace")
-        super().accept(extension)
-        if self.duplicate_of and not self.is_over:
             self.fail(NotAnswered(f"job {extension.duplicate_of!r} of the same unique key is there already"))
+        self.wake()
 
     def replied(self, reply: EMQPReply) -> None:
         """Note the answer."""
         self.is_accepted = self.is_over = True
         self._answer = reply
         self.wake()
+
+    def has_ended(self, report: StateReported) -> None:
+        """End as the broker says that the job has ended, since its answer did not come."""
+        state = report.state
+        if report.result is None:
+            self.fail(Disconnected(f"the job has ended ({state.state}), and its answer was lost on the way"))
+        else:
+            extension = Extension(
+                state=state.state,
+                attempt=state.attempt,
+                type=state.type,
+                message=state.message,
+                traceback=state.traceback,
+            )
+            self.replied(EMQPReply(report.result, extension))
 
     def progressed(self, event: Progressed) -> None:
         """Note a value, or an item."""
@@ -175,41 +192,53 @@ class EMQPRequest(Pending):
             raise self.error
         return self._answer
 
-    async def values(self) -> AsyncIterator[bytes]:
-        """Yield what the worker says of its progress, until the job has ended; the last hundred at most wait here."""
-        while True:
-            await trio.lowlevel.checkpoint()
-            while self._values:
-                yield self._values.popleft()
+    def values(self) -> AsyncIterator[bytes]:
+        """Iterate over what the worker says of its progress, until the job has ended; a hundred at most wait here."""
+        return _Steps(self._next_value)
+
+    async def _next_value(self) -> bytes:
+        await trio.lowlevel.checkpoint()
+        while not self._values:
             if self.is_over:
-                return
+                raise StopAsyncIteration
             await self.changed()
+        return self._values.popleft()
 
-    async def items(self) -> AsyncIterator[bytes]:
-        """Yield the items of the job's stream, all of them and in order, until it has ended; ``reply`` says how.
+    def items(self) -> AsyncIterator[bytes]:
+        """Iterate over the items of the job's stream, all and in order, until it has ended; ``reply`` says how.
 
-        The job needs ``stream`` in its extension frame.
-
-        Raises:
-            Disconnected: Some were lost, or the connection was closed.
+        The job needs ``stream`` in its extension frame. An iterator raises ``Disconnected`` if some were lost, or the
+        connection was closed.
         """
-        while True:
-            await trio.lowlevel.checkpoint()
-            while self._items is not None and (items := self._items).waiting:
-                item = items.waiting.popleft()
-                items.taken += 1
-                if items.taken - items.told >= ITEM_WINDOW // 2 and not self.is_over:
-                    self._connection.tell_taken(self.id, items.tell())
-                yield item
+        return _Steps(self._next_item)
+
+    async def _next_item(self) -> bytes:
+        await trio.lowlevel.checkpoint()
+        while self._items is None or not self._items.waiting:
             if self.error is not None:
                 raise self.error
             if self.is_over:
-                return
+                raise StopAsyncIteration
             await self.changed()
+        items = self._items
+        items.taken += 1
+        if items.taken - items.told >= ITEM_WINDOW // 2 and not self.is_over:
+            self._connection.tell_taken(self.id, items.tell())
+        return items.waiting.popleft()
 
     def abandon(self) -> None:
         """Forget it here; the job goes on."""
         self._connection.forget(self)
+
+
+class _Steps(AsyncIterator[bytes]):
+    """An iterator that may be left at any time: Trio warns of generators that were not closed then."""
+
+    def __init__(self, step: Callable[[], Awaitable[bytes]]) -> None:
+        self._step = step
+
+    async def __anext__(self) -> bytes:
+        return await self._step()
 
 
 class _Items:

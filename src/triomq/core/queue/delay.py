@@ -4,14 +4,15 @@ They wait beside the queue's backlog and get their place, and their id, when the
 then.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import repeat
 from math import inf
 
 import msgspec
 
 from triomq.core.batch import Batch
-from triomq.core.message import Head
+from triomq.core.message import Head, QueueMessage
 from triomq.store import DelayedFound
 
 
@@ -77,6 +78,13 @@ class Delayed:
     def next_due(self) -> float:
         """When the next message becomes ready; infinity when none waits."""
         return self._heap[0][0] if self._heap else inf
+
+    def messages(self) -> Iterator[tuple[float, QueueMessage]]:
+        """Yield what waits and is in memory, each with its time, in no order: there may be 100,000."""
+        for due, _, run in self._heap:
+            heads = repeat(run.head) if run.heads is None else run.heads
+            for head, content in zip(heads, run.contents, strict=False):
+                yield due, QueueMessage(head, content)
 
     def take_due(self, now: float) -> DelayedRun | None:
         """Remove and return the first run that is due; None if there is none."""

@@ -11,25 +11,33 @@ from triomq.endpoints.amqp.definitions import describe
 from triomq.endpoints.amqp.permissions import require_read
 from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.management.inspector import BrokerInspector, DomainInspector
+from triomq.endpoints.management.jobs import JobInspector
 from triomq.endpoints.management.paging import Paged, fill_page
 from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp import ControlRequest, ControlResponse
 from triomq.protocols.control import (
     OPERATIONS,
     BrowseQueue,
+    CancelJob,
     Definitions,
     ExportDefinitions,
     ForgetPeer,
     Forgotten,
     GetTotals,
+    JobCancelled,
+    JobRequeued,
     ListBindings,
     ListConnections,
+    ListDeadJobs,
     Listing,
+    ListJobs,
     ListQueues,
     ListSchedules,
     ListSinks,
     ListWorkers,
     Operation,
+    RequeueJob,
+    ShowJob,
     ShowTree,
     decode_operation,
     encode,
@@ -102,11 +110,68 @@ def _ask(channel: ServerChannel, operation: Operation[object], room: int) -> obj
             room=room,
         )
         return look(inspector, operation)
+    if (handle := _OF_JOBS.get(type(operation))) is not None:
+        return handle(channel, operation, room)
     if isinstance(operation, ExportDefinitions):
         return _definitions(channel, operation)
     if isinstance(operation, ForgetPeer):
         return _forget(channel, operation)
     return _OF_BROKER[type(operation)](BrokerInspector(connection.context, connection.ref), operation)
+
+
+def _jobs(channel: ServerChannel, room: int) -> JobInspector:
+    connection = channel.connection
+    return JobInspector(
+        connection.context.jobs.get(connection.directory.name),
+        browse=connection.ask_unguarded,
+        may_read=connection.access.may_read,
+        room=room,
+    )
+
+
+def _cancel_job(channel: ServerChannel, operation: CancelJob, room: int) -> JobCancelled:
+    """Cancel a job, which is the user's own, or anybody's if it is an administrator.
+
+    Raises:
+        AMQPRefusal: It is another user's (403).
+    """
+    connection = channel.connection
+
+    def may(user: str) -> None:
+        if user != connection.user:
+            _require_administrator(channel, "cancelling another user's job")
+
+    cancelled = _jobs(channel, room).cancel(operation, may)
+    connection.note(logging.INFO, "job cancelled", job=operation.job)
+    return cancelled
+
+
+def _requeue_job(channel: ServerChannel, operation: RequeueJob, room: int) -> JobRequeued:
+    """Send a dead job again.
+
+    Raises:
+        AMQPRefusal: The user may not read dead letters (403).
+    """
+    connection = channel.connection
+    desk = connection.context.jobs.get(connection.directory.name)
+    if desk is not None:
+        require_read(channel, "queue", desk.dead_letters)
+    requeued = _jobs(channel, room).requeue(operation, connection.publisher)
+    connection.note(logging.INFO, "job requeued", job=operation.job, requeued_as=requeued.id)
+    return requeued
+
+
+_OfJobs = Callable[[ServerChannel, Operation[object], int], object]
+_OF_JOBS: dict[type[Operation[object]], _OfJobs] = cast(
+    "dict[type[Operation[object]], _OfJobs]",
+    {
+        ListJobs: lambda channel, operation, room: _jobs(channel, room).list_jobs(operation),
+        ListDeadJobs: lambda channel, operation, room: _jobs(channel, room).list_dead(operation),
+        ShowJob: lambda channel, operation, room: _jobs(channel, room).show(operation),
+        CancelJob: _cancel_job,
+        RequeueJob: _requeue_job,
+    },
+)
 
 
 def _definitions(channel: ServerChannel, operation: ExportDefinitions) -> Iterable[Paged[Definitions]]:

@@ -9,6 +9,7 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Codecs, Directory, Quotas
+from triomq.endpoints.base.job_desk import JobDesk
 from triomq.endpoints.base.statistics import ScheduleStatistics
 from triomq.endpoints.base.unfinished import Unfinished
 from triomq.endpoints.direct import DirectProtocol, FeedPace
@@ -70,6 +71,7 @@ class BrokerContext(msgspec.Struct, frozen=True):
         direct_feeds: The feeds that direct connections take from, by their queues, for the sinks that publish into
         them.
         schedules: What lists the schedules of a domain, by its name; whoever has some puts it here.
+        jobs: Who knows the jobs of a domain, by its name; whoever does puts it here.
         lasting: What an endpoint that is made anew finds of the one before, by names of its own.
         unix_time: Gives the time that schedules and deadlines go by; in virtual time it goes with Trio's clock.
     """
@@ -87,5 +89,6 @@ class BrokerContext(msgspec.Struct, frozen=True):
     origins: Origins = msgspec.field(default_factory=Origins)
     direct_feeds: dict[Ref, FeedPace] = msgspec.field(default_factory=dict)
     schedules: dict[str, Callable[[], Iterable[ScheduleStatistics]]] = msgspec.field(default_factory=dict)
+    jobs: dict[str, JobDesk] = msgspec.field(default_factory=dict)
     lasting: dict[str, object] = msgspec.field(default_factory=dict)
     unix_time: Callable[[], float] = unix_time

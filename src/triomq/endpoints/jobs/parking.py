@@ -27,7 +27,7 @@ from typing import Final
 
 import msgspec
 
-from triomq.core import Batch, Clock, Outcome, Window, settle
+from triomq.core import Batch, Clock, Outcome, Window, body_of, settle
 from triomq.endpoints.jobs.job import BookedJob
 
 MOST_PARKED: Final = 10_000
@@ -135,6 +135,13 @@ class Parking:
         """Yield the jobs that are parked."""
         for parked in self._parked.values():
             yield parked.job
+
+    def payloads(self) -> Iterator[tuple[BookedJob, bytes]]:
+        """Yield the jobs that are parked, each with what is to be called."""
+        for parked in self._parked.values():
+            content = parked.batch.contents[parked.position]
+            if content is not None:
+                yield parked.job, body_of(parked.batch.head_at(parked.position), content)
 
     @property
     def is_idle(self) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from triomq.jobs.worker.tokens import MOST_JOBS
+from triomq.jobs.child.tokens import MOST_JOBS
 
 _WEIGHT: Final = 0.2
 """Of the last job in a mean: one that differs from all before it changes little, five of them most of it."""

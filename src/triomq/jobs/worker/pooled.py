@@ -3,8 +3,8 @@
 from math import inf
 from typing import TYPE_CHECKING
 
+from triomq.jobs.child.execution import Ending, Task
 from triomq.jobs.running import RunningJob
-from triomq.jobs.worker.execution import Ending, Task
 from triomq.jobs.worker.means import Mean
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from typing import Literal, TypeAlias, cast
 import trio
 from outcome import Value
 
+from triomq.jobs.child.execution import EXPIRED, Ending, ending_for, ending_of, over_time, with_middleware
 from triomq.jobs.middleware import Middleware
 from triomq.jobs.running import RunningJob, running
 from triomq.jobs.worker.children import Ends
-from triomq.jobs.worker.execution import EXPIRED, Ending, ending_for, ending_of, over_time, with_middleware
 from triomq.jobs.worker.means import Mean
 from triomq.jobs.worker.pooled import PooledJob
 

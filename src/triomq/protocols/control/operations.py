@@ -14,7 +14,12 @@ from triomq.protocols.control.records import (
     ActorRecord,
     BindingRecord,
     ConnectionRecord,
+    DeadJobRecord,
     Forgotten,
+    JobCancelled,
+    JobDetails,
+    JobRecord,
+    JobRequeued,
     MessageRecord,
     Page,
     QueueRecord,
@@ -34,7 +39,7 @@ PAGE = 500
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, gc=False, forbid_unknown_fields=True):
-    """The base of all operations; ``R_co`` is what answers it. One alone changes anything, ``ForgetPeer``."""
+    """The base of all operations; ``R_co`` is what answers it. ``forget`` and those of one job change something."""
 
 
 class Listing(Operation[Page[T]], Generic[T], frozen=True, gc=False, kw_only=True):
@@ -117,6 +122,68 @@ class ListSchedules(Listing[ScheduleRecord], frozen=True, gc=False):
     after: str = ""
 
 
+class ListJobs(Listing[JobRecord], frozen=True, gc=False):
+    """Which jobs of this virtual host have not ended? Those that run come first, then parked, waiting, delayed ones.
+
+    Args:
+        queue: Only those of this queue; empty for all.
+        state: Only those in this state; empty for all.
+        name: Shell pattern of what they call, as ``mail.*``.
+        after: Where the page begins.
+    """
+
+    queue: str = ""
+    state: str = ""
+    name: str = "*"
+    after: str = ""
+
+
+class ListDeadJobs(Listing[DeadJobRecord], frozen=True, gc=False):
+    """Which jobs of this virtual host have failed for good?
+
+    Args:
+        name: Shell pattern of what they called.
+        after: Where the page begins.
+    """
+
+    name: str = "*"
+    after: Count = 0
+
+
+class ShowJob(Operation[JobDetails], frozen=True, gc=False):
+    """What is known of a job? It takes the right to read its queue.
+
+    Args:
+        job: Its id.
+    """
+
+    job: str
+
+
+class CancelJob(Operation[JobCancelled], frozen=True, gc=False):
+    """Would you end a job? For whoever has sent it, and for administrators.
+
+    Args:
+        job: Its id.
+        tree: Whether the jobs that it has sent are to end at once too.
+    """
+
+    job: str
+    tree: bool = False
+
+
+class RequeueJob(Operation[JobRequeued], frozen=True, gc=False):
+    """Would you send a job again that has failed for good? For whoever may read dead letters, and publish.
+
+    Its dead letter stays where it is: whoever asks removes it when the answer has come, so that none is lost.
+
+    Args:
+        job: Its id.
+    """
+
+    job: str
+
+
 class BrowseQueue(Listing[MessageRecord], frozen=True, gc=False):
     """Which messages are ready in a queue? They stay there, unmarked.
 
@@ -184,6 +251,11 @@ OPERATIONS: Mapping[str, OperationRow] = {
         OperationRow("connections", ListConnections, Page[ConnectionRecord]),
         OperationRow("workers", ListWorkers, Page[WorkerRecord]),
         OperationRow("schedules", ListSchedules, Page[ScheduleRecord]),
+        OperationRow("jobs", ListJobs, Page[JobRecord]),
+        OperationRow("dead-jobs", ListDeadJobs, Page[DeadJobRecord]),
+        OperationRow("job", ShowJob, JobDetails),
+        OperationRow("cancel-job", CancelJob, JobCancelled),
+        OperationRow("requeue-job", RequeueJob, JobRequeued),
         OperationRow("browse", BrowseQueue, Page[MessageRecord]),
         OperationRow("tree", ShowTree, Page[ActorRecord]),
         OperationRow("totals", GetTotals, Totals),

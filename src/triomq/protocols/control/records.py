@@ -229,6 +229,110 @@ class ScheduleRecord(msgspec.Struct, frozen=True, gc=False):
     run_count: int
 
 
+class JobRecord(msgspec.Struct, frozen=True, gc=False):
+    """A job that has not ended.
+
+    Args:
+        id: Its id.
+        name: What it calls, such as ``mail.send_mail``; empty if that cannot be said.
+        queue: Where its message is.
+        state: running, cancelling, parked (it waits for a place of its key), waiting or delayed.
+        attempt: How often it was begun.
+        user: Who has sent it; empty if that is not known.
+        due: Seconds until it may begin.
+    """
+
+    id: str
+    name: str
+    queue: str
+    state: str
+    attempt: int
+    user: str
+    due: float = 0.0
+
+
+class DeadJobRecord(msgspec.Struct, frozen=True, gc=False):
+    """A job that has failed for good.
+
+    Args:
+        id: Its id.
+        name: What it called.
+        queue: Where it was.
+        state: How it has ended: failed, timed-out or lost.
+        attempts: How often it was begun.
+        user: Who had sent it.
+        type: The class of its error.
+        message: The text of that.
+        time: When it has ended, in Unix time.
+    """
+
+    id: str
+    name: str
+    queue: str
+    state: str
+    attempts: int
+    user: str
+    type: str
+    message: str
+    time: float
+
+
+class JobDetails(msgspec.Struct, frozen=True):
+    """All that is known of a job.
+
+    Args:
+        id: Its id.
+        state: As of a ``JobRecord``; or how it has ended: ok, failed, cancelled, timed-out, expired or lost.
+        name: What it calls; empty, as all that follows, if only its end is known.
+        queue: Where its message is.
+        attempt: How often it was begun.
+        user: Who has sent it.
+        due: Seconds until it may begin.
+        args: Its arguments; None if they are not known, or too long for an answer.
+        kwargs: Its arguments with names; likewise.
+        type: The class of its error, if it has failed for good.
+        message: The text of that.
+        traceback: Where that came from; empty also if it is too long for an answer.
+        time: When it has failed for good, in Unix time.
+    """
+
+    id: str
+    state: str
+    name: str = ""
+    queue: str = ""
+    attempt: int = 0
+    user: str = ""
+    due: float = 0.0
+    args: list[object] | None = None
+    kwargs: dict[str, object] | None = None
+    type: str = ""
+    message: str = ""
+    traceback: str = ""
+    time: float | None = None
+
+
+class JobCancelled(msgspec.Struct, frozen=True, gc=False):
+    """That a job was cancelled.
+
+    Args:
+        has_ended: Whether it is over; otherwise its worker has been asked to end it.
+    """
+
+    has_ended: bool
+
+
+class JobRequeued(msgspec.Struct, frozen=True, gc=False):
+    """That a job was sent again.
+
+    Args:
+        id: Its new id.
+        dead_letters: The queue in which its dead letter still is.
+    """
+
+    id: str
+    dead_letters: str
+
+
 class MessageRecord(msgspec.Struct, frozen=True, gc=False):
     """A ready message, looked at and left where it is.
 

@@ -1,7 +1,7 @@
 """EventMQ's protocol (eMQP) without input or output: the engine of one conversation, for brokers and their peers."""
 
 from triomq.protocols.emqp.broker import BrokerEngine
-from triomq.protocols.emqp.calls import call_name, call_problem, complete_call, schedule_key
+from triomq.protocols.emqp.calls import call_arguments, call_name, call_problem, complete_call, schedule_key
 from triomq.protocols.emqp.codes import CODES, Code
 from triomq.protocols.emqp.engine import EMQPEngine
 from triomq.protocols.emqp.events import (
@@ -52,13 +52,14 @@ from triomq.protocols.emqp.jobs import ENDED, ITEM_WINDOW, MOST_IDS, JobState
 from triomq.protocols.emqp.peer import PeerEngine
 from triomq.protocols.emqp.queues import DEFAULT_QUEUE, WeightedQueue
 from triomq.protocols.emqp.runs import ReplyRun, RequestRun
-from triomq.protocols.emqp.settings import EXTENSIONS, Dialect, Settings
+from triomq.protocols.emqp.settings import DURABLE, EXTENSIONS, Dialect, Settings
 from triomq.protocols.emqp.states import Role, State
 
 __all__ = [
     # Constants
     "CODES",
     "DEFAULT_QUEUE",
+    "DURABLE",
     "ENDED",
     "EXTENSIONS",
     "ITEM_WINDOW",
@@ -112,6 +113,7 @@ __all__ = [
     "Unsubscribed",
     "WeightedQueue",
     # Messages and their frames without an engine
+    "call_arguments",
     "call_name",
     "call_problem",
     "command",

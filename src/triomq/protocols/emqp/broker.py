@@ -92,7 +92,7 @@ class BrokerEngine(EMQPEngine):
             msgid: the id.
             duplicate_of: the job that is there already, in whose place a REQUEST is taken.
         """
-        if not self._may_send("ACK"):
+        if not self._may_send("sent ACK"):
             return
         extension: Extension | None = None
         if duplicate_of:
@@ -107,7 +107,7 @@ class BrokerEngine(EMQPEngine):
 
     def acknowledge_all(self, msgids: Iterable[bytes]) -> None:
         """Say that REQUESTs with these ids are safe."""
-        if not self._may_send("ACK"):
+        if not self._may_send("sent ACK"):
             return
         new_id = self._new_id
         messages = [(b"", VERSION, b"ACK", new_id(), msgid) for msgid in msgids]
@@ -118,7 +118,7 @@ class BrokerEngine(EMQPEngine):
 
     def refuse(self, msgid: bytes, code: Code, text: str) -> bool:
         """Say that what has this id is not taken; return whether the peer can be told, or it is for the log alone."""
-        if not self.is_extended or not self._may_send("ERROR"):
+        if not self.is_extended or not self._may_send("sent ERROR"):
             return False
         self._put(b"ERROR", msgid, code.encode(), text.encode("utf-8", "replace"))
         return True
@@ -131,7 +131,7 @@ class BrokerEngine(EMQPEngine):
         Raises:
             LocalProtocolError: the peer is no worker, or is leaving, or cannot be sent such a message.
         """
-        self._must_send("REQUEST", message)
+        self._must_send("sent REQUEST", message)
         self.outbox.put(request_frames(msgid, queue, headers, message, self._extension(extension)))
 
     def request_all(self, messages: Sequence[Frames]) -> None:
@@ -140,12 +140,12 @@ class BrokerEngine(EMQPEngine):
         Raises:
             LocalProtocolError: the peer is no worker, or is leaving.
         """
-        self._must_send("REQUEST")
+        self._must_send("sent REQUEST")
         self.outbox.put_all(messages)
 
     def reply_all(self, replies: Iterable[tuple[bytes, bytes, Extension]]) -> None:
         """Send answers, of which the peer can be sent each (``carries``): the request, the message, the extension."""
-        if not self._may_send("REPLY"):
+        if not self._may_send("sent REPLY"):
             return
         new_id, dialect, frame = self._new_id, self._settings.dialect, self._extension
         self.outbox.put_all(
@@ -163,7 +163,7 @@ class BrokerEngine(EMQPEngine):
         Raises:
             LocalProtocolError: the peer cannot be sent such a message.
         """
-        if self._may_send("REPLY", message):
+        if self._may_send("sent REPLY", message):
             frame = self._extension(extension)
             self.outbox.put(reply_frames(self._new_id(), request, message, frame, self._settings.dialect))
 
@@ -171,7 +171,7 @@ class BrokerEngine(EMQPEngine):
         """Tell a client how far a job of its has come, or a worker how far its stream was read.
 
         Returns:
-            Whether the peer can be told: it needs our extensions, and to have said that it is one of the two.
+            Whether the peer can be told, which needs our extensions, and to have said that it is one of the two.
         """
         if not self.is_extended or "sent PROGRESS" not in self._states[self.state]:
             return False
@@ -211,7 +211,7 @@ class BrokerEngine(EMQPEngine):
         Raises:
             LocalProtocolError: the peer is no client, or cannot be sent such a message.
         """
-        if self._may_send("PUBLISH", message):
+        if self._may_send("sent PUBLISH", message):
             frame = self._extension(extension)
             self.outbox.put(publish_frames(self._new_id(), topic, message, headers, frame, self._publish_dialect))
 
@@ -223,6 +223,6 @@ class BrokerEngine(EMQPEngine):
         Raises:
             LocalProtocolError: the peer is no scheduler, or is leaving; or it is no schedule (``schedule_frames``).
         """
-        self._must_send("UNSCHEDULE" if ends else "SCHEDULE", message)
+        self._must_send("sent UNSCHEDULE" if ends else "sent SCHEDULE", message)
         frames = schedule_frames(self._new_id(), queue, headers, message, interval=interval, cron=cron, ends=ends)
         self.outbox.put(frames)

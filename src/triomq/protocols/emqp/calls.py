@@ -53,6 +53,13 @@ def call_name(message: bytes) -> str:
     return "" if call is None else f"{call['path']}.{call['callable']}"
 
 
+def call_arguments(message: bytes) -> dict[str, Any]:
+    """Return the arguments of a call, ``args`` and ``kwargs``; empty ones if it is none."""
+    call = _call(message) or {}
+    args, kwargs = call.get("args", []), call.get("kwargs", {})
+    return {"args": args if isinstance(args, list) else [], "kwargs": kwargs if isinstance(kwargs, dict) else {}}
+
+
 def _call(message: bytes) -> dict[str, Any] | None:
     """Return the call in a message, if there is one; the word before it is never looked at."""
     value = _decode(message)

@@ -149,32 +149,32 @@ class EMQPEngine:
         """Return whether a message can be sent: what is not UTF-8 would end a released peer."""
         return self.is_extended or is_text(message)
 
-    def _may_send(self, name: str, message: bytes = b"") -> bool:
-        """Return whether a command is still of use.
+    def _may_send(self, event: str, message: bytes = b"") -> bool:
+        """Return whether an event of the table is still of use.
 
         Raises:
             LocalProtocolError: it is out of place, or the message cannot be sent.
         """
         if not self.carries(message):
             raise LocalProtocolError(self._misfit(message))
-        if f"sent {name}" in self._states[self.state]:
+        if event in self._states[self.state]:
             return True
         if self.state in ("leaving", "left", "closed"):
             return False
-        raise LocalProtocolError(f"sent {name} has no place in state {self.state}")
+        raise LocalProtocolError(f"{event} has no place in state {self.state}")
 
     def _misfit(self, message: bytes) -> str:
         """Return why a message cannot be sent."""
         return "the message is not UTF-8, and the peer has no extensions; see `carries`"
 
-    def _must_send(self, name: str, message: bytes = b"") -> None:
+    def _must_send(self, event: str, message: bytes = b"") -> None:
         """Refuse what would be lost.
 
         Raises:
             LocalProtocolError: the command is out of place, or too late.
         """
-        if not self._may_send(name, message):
-            raise LocalProtocolError(f"{name} comes too late: the conversation is {self.state}")
+        if not self._may_send(event, message):
+            raise LocalProtocolError(f"{event} comes too late: the conversation is {self.state}")
 
     def _extension(self, extension: Extension | None) -> bytes | None:
         """Return the extension frame, unless the peer would not understand it, or it says nothing."""
@@ -228,7 +228,7 @@ class EMQPEngine:
 
     def disconnect(self) -> bytes:
         """Ask the other side to stop, and return the id of that; released workers come back at once."""
-        self._must_send("DISCONNECT")
+        self._must_send("sent DISCONNECT")
         return self._put(b"DISCONNECT")
 
     def leave(self) -> None:

@@ -4,6 +4,7 @@ It is sent only to a peer that has announced the capability ``jobs`` in its own,
 of it stands in the headers: released workers look for their names anywhere in these, in values too.
 """
 
+from functools import lru_cache
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -112,6 +113,11 @@ NO_EXTENSION = Extension()
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Extension)
 
+_REMEMBERED: Final = 40
+"""Bytes of a frame that is worth remembering: most jobs have the same, of an attempt and how it ended."""
+
+_remembered = lru_cache(maxsize=256)(_decoder.decode)
+
 
 def encode_extension(extension: Extension) -> bytes:
     """Write the frame."""
@@ -137,6 +143,6 @@ def decode_extension(frame: bytes, longest: int = LONGEST_PASSED_ON) -> Extensio
     if len(frame) > longest:
         raise PeerError(f"an extension frame of {len(frame)} bytes; at most {longest} are allowed")
     try:
-        return _decoder.decode(frame)
+        return _remembered(frame) if len(frame) <= _REMEMBERED else _decoder.decode(frame)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise PeerError(f"the extension frame cannot be read: {error}") from None

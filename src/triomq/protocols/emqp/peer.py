@@ -29,6 +29,7 @@ from triomq.protocols.emqp.frames import (
     Frames,
     command,
     inform_frames,
+    is_text,
     name_frame,
     publish_frames,
     reply_frames,
@@ -113,7 +114,7 @@ class PeerEngine(EMQPEngine):
 
     def carries(self, message: bytes) -> bool:
         """Return whether a message can be sent; one that is too large the broker would drop."""
-        return len(message) <= self._settings.max_message_size and super().carries(message)
+        return len(message) <= self._reading.max_message_size and (self.is_extended or is_text(message))
 
     def _misfit(self, message: bytes) -> str:
         if len(message) <= (most := self._settings.max_message_size):
@@ -128,20 +129,22 @@ class PeerEngine(EMQPEngine):
 
     def _full_name(self, name: str, event: Event | None) -> str:
         if isinstance(event, Acknowledged):
-            return f"{name}-of-INFORM" if event.request == self._inform_id else f"{name}-of-a-command"
+            return "received ACK-of-INFORM" if event.request == self._inform_id else "received ACK-of-a-command"
         return name
 
     def _heard(self, event: Event | None, before: State) -> Event | None:
-        if isinstance(event, Acknowledged) and event.request == self._inform_id:
-            return self._opened(event.extension, before)
+        if isinstance(event, Acknowledged):
+            return event if event.request != self._inform_id else self._opened(event.extension, before)
+        if isinstance(event, Replied):
+            waiting = self._outstanding
+            is_notice = not self.is_extended and event.message in waiting and event.request not in waiting
+            return Dispatched(event.message) if is_notice else event
         if isinstance(event, RefusalReceived) and event.code == "inform" and before == "open" and self.is_extended:
             self.state = self._states[before]["unknown"]
             self._inform_id = b""
             self._timers.informing = True
             self._inform()
             return Unknown()
-        if isinstance(event, Replied) and event.message in self._outstanding and event.request not in self._outstanding:
-            return Dispatched(event.message)
         if isinstance(event, PeerLeaving):
             self._timers.informing = False
             return event if before != "left" else None
@@ -183,7 +186,7 @@ class PeerEngine(EMQPEngine):
         Raises:
             LocalProtocolError: the conversation is not open, or the broker cannot be sent such a message.
         """
-        self._must_send("REQUEST", message)
+        self._must_send("sent REQUEST", message)
         msgid = msgid or self._new_id()
         self.outbox.put(request_frames(msgid, queue, headers, message, self._extension(extension)))
         return msgid
@@ -192,7 +195,7 @@ class PeerEngine(EMQPEngine):
         self, topic: str, message: bytes, headers: Headers = NO_HEADERS, extension: Extension | None = None
     ) -> bytes:
         """Publish a message to a topic; raises as ``request`` does."""
-        self._must_send("PUBLISH", message)
+        self._must_send("sent PUBLISH", message)
         msgid = self._new_id()
         frame = self._extension(extension)
         self.outbox.put(publish_frames(msgid, topic, message, headers, frame, self._publish_dialect))
@@ -210,7 +213,7 @@ class PeerEngine(EMQPEngine):
         extension: Extension | None = None,
     ) -> bytes:
         """Have a job run at times, or end that (see ``schedule_frames``); raises as that and ``request`` do."""
-        self._must_send("UNSCHEDULE" if ends else "SCHEDULE", message)
+        self._must_send("sent UNSCHEDULE" if ends else "sent SCHEDULE", message)
         msgid = self._new_id()
         self.outbox.put(
             schedule_frames(
@@ -233,14 +236,14 @@ class PeerEngine(EMQPEngine):
         return self._subscribe("UNSUBSCRIBE", topic)
 
     def _subscribe(self, name: str, topic: str) -> bytes:
-        self._must_send(name)
+        self._must_send(f"sent {name}")
         if not self.is_extended:
             raise LocalProtocolError(f"the broker knows no {name}; subscribe with a SUB socket instead")
         return self._put(name.encode(), name_frame(topic))
 
     def ask(self, question: AdminCommand) -> bytes:
         """Ask what ``emq-cli`` asks; the answer is ``Replied``."""
-        self._must_send(question)
+        self._must_send(f"sent {question}")
         return self._put(question.encode())
 
     def ready(self, count: int = 1) -> None:
@@ -251,7 +254,7 @@ class PeerEngine(EMQPEngine):
         """
         if not 0 < count <= MOST_SLOTS:
             raise LocalProtocolError(f"ready for {count} jobs; it takes 1 to {MOST_SLOTS}")
-        if not self._may_send("READY"):
+        if not self._may_send("sent READY"):
             return
         if self.is_extended and count > 1:
             self._put(b"READY", b"%d" % count)
@@ -265,14 +268,14 @@ class PeerEngine(EMQPEngine):
         Raises:
             LocalProtocolError: the broker cannot be sent such a message.
         """
-        if self._may_send("REPLY", message):
+        if self._may_send("sent REPLY", message):
             frame = self._extension(extension)
             self.outbox.put(reply_frames(self._new_id(), request, message, frame, self._settings.dialect))
 
     # Commands of ours
 
-    def _must_send_extended(self, name: str, message: bytes = b"") -> None:
-        self._must_send(name, message)
+    def _must_send_extended(self, name: str) -> None:
+        self._must_send(f"sent {name}")
         if not self.is_extended:
             raise LocalProtocolError(f"the broker knows no {name}: it has not announced the capability jobs")
 
@@ -285,12 +288,12 @@ class PeerEngine(EMQPEngine):
             extension: the ``attempt``, and the ``number`` of the value or the ``item``.
 
         Returns:
-            Whether the broker is told: one without extensions is not, nor one that does not know this worker yet.
+            Whether the broker is told; one without extensions is not, nor one that does not know this worker yet.
 
         Raises:
             LocalProtocolError: the broker cannot be sent such a message.
         """
-        if not self.is_extended or not self._may_send("PROGRESS", message):
+        if not self.is_extended or not self._may_send("sent PROGRESS", message):
             return False
         self._put(b"PROGRESS", request, message, extension=extension)
         return True

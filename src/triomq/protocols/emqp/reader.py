@@ -33,7 +33,7 @@ from triomq.protocols.emqp.events import (
     Unsubscribed,
 )
 from triomq.protocols.emqp.extension import LONGEST_INFORM, NO_EXTENSION, Extension, decode_extension
-from triomq.protocols.emqp.frames import LONGEST_ID, VERSION, is_id, is_text
+from triomq.protocols.emqp.frames import LONGEST_ID, VERSION, is_text
 from triomq.protocols.emqp.headers import parse_headers
 from triomq.protocols.emqp.jobs import parse_ids, parse_state
 from triomq.protocols.emqp.queues import check_name, parse_queues
@@ -86,7 +86,9 @@ def find_row(frames: Sequence[bytes]) -> CommandRow:
         raise PeerError(f"command {shown(frames[2])} is unknown")
     if not row.least <= count <= MOST_FRAMES:
         raise PeerError(f"{shown(frames[2])} has {count} frames; it takes {row.least} to {MOST_FRAMES}")
-    _id(frames[3])
+    msgid = frames[3]
+    if len(msgid) > LONGEST_ID or not (msgid.isascii() or is_text(msgid)):
+        _id(msgid)
     return row
 
 
@@ -120,13 +122,13 @@ def _message(frame: bytes, reading: ReadingContext) -> bytes:
     """Return a message; those of released programs are text, and what is not would end them."""
     if len(frame) > reading.max_message_size:
         raise PeerError(f"a message of {len(frame)} bytes; at most {reading.max_message_size} are allowed")
-    if not reading.is_extended and not is_text(frame):
+    if not (reading.is_extended or frame.isascii() or is_text(frame)):
         raise PeerError("the message is not UTF-8, which peers without extensions have to send")
     return frame
 
 
 def _id(frame: bytes) -> bytes:
-    if not is_id(frame):
+    if len(frame) > LONGEST_ID or not (frame.isascii() or is_text(frame)):
         raise PeerError(f"id {shown(frame)}; it has at most {LONGEST_ID} bytes, of UTF-8")
     return frame
 
@@ -140,7 +142,7 @@ def _read_inform(frames: Sequence[bytes], reading: ReadingContext) -> Informed:
 
 
 def _read_ack(frames: Sequence[bytes], reading: ReadingContext) -> Acknowledged:
-    return Acknowledged(_id(frames[4]), _announcement(frames, 5))
+    return Acknowledged(_id(frames[4]), NO_EXTENSION if len(frames) == 5 else _announcement(frames, 5))
 
 
 def _read_ready(frames: Sequence[bytes], reading: ReadingContext) -> SlotsOffered:

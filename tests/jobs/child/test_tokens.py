@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triomq.jobs.worker.tokens import ChildEnds, ChildPipes, ChildTokens, Kind
+from triomq.jobs.child.tokens import ChildEnds, ChildPipes, ChildTokens, Kind
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from triomq.app.portal.call import Call, Withdrawn
+from triomq.portal import Call, Withdrawn
 
 
 async def answer() -> int:

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
-from triomq.app.portal.call import Call, Withdrawn
-from triomq.app.portal.portal import Portal
+from triomq.portal.call import Call, Withdrawn
+from triomq.portal.portal import TrioPortal
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ class BlockingCaller:
     cancelled in Trio.
     """
 
-    def __init__(self, portal: Portal) -> None:
+    def __init__(self, portal: TrioPortal) -> None:
         self.portal = portal
 
     def call(
@@ -37,7 +37,7 @@ class BlockingCaller:
 
         Raises:
             TimeoutError: It took longer; it is cancelled.
-            ActorStopped: The broker is gone.
+            ActorStopped: What the portal leads to is gone.
         """
         self.portal.check_may_block()
         self.portal.check()

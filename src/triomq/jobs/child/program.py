@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Literal, cast
 import msgspec
 
 from triomq.errors import JobCancelled
+from triomq.jobs.child.execution import Task, ending_of, with_middleware
+from triomq.jobs.child.loading import load_jobs
+from triomq.jobs.child.tokens import ChildEnds, ChildTokens, Kind, end_with
 from triomq.jobs.running import RunningJob, running
-from triomq.jobs.worker.execution import Task, ending_of, with_middleware
-from triomq.jobs.worker.loading import load_jobs
-from triomq.jobs.worker.tokens import ChildEnds, ChildTokens, Kind, end_with
 
 if TYPE_CHECKING:
     from triomq.jobs.registry import Jobs
@@ -37,10 +37,12 @@ class ChildSetUp(msgspec.Struct, frozen=True, array_like=True):
     Args:
         path: The worker's ``sys.path``.
         target: The registry, ``MODULE:JOBS``.
+        broker: The URL by which jobs send jobs; empty for none.
     """
 
     path: list[str]
     target: str
+    broker: str
 
 
 class ChildProgram:
@@ -135,6 +137,8 @@ def main() -> None:
     except BaseException:
         tokens.answer(0, Kind.BROKEN, traceback.format_exc(limit=-10).encode("utf-8", "backslashreplace"))
         raise SystemExit(1) from None
+    if set_up.broker:
+        jobs.connect_when_needed(set_up.broker)
     gc.collect()
     gc.freeze()  # the user's modules stay, so no collection has to visit them
     tokens.answer(0, Kind.READY, b"")

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from triomq.app.portal.asyncio_caller import loop_callbacks, wait_done, wait_shielded
+from triomq.portal import loop_callbacks, wait_done, wait_shielded
 
 
 def test_task_waits_for_another_thread() -> None:

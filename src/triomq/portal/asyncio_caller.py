@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from triomq.app.portal.portal import Callback, CallbackQueue, Portal
+from triomq.portal.callbacks import Callback, CallbackQueue
+from triomq.portal.portal import TrioPortal
 
 T = TypeVar("T")
 
@@ -51,26 +52,28 @@ class AsyncioCaller:
     """Calls functions in Trio for the tasks of one event loop, and wakes many of them at a time.
 
     Cancelling a task cancels its call in Trio, and waits until that has ended.
+
+    Args:
+        portal: The way into Trio.
+        other_loop: What the error says in another event loop than that in which this was made.
     """
 
-    def __init__(self, portal: Portal) -> None:
+    def __init__(self, portal: TrioPortal, other_loop: str) -> None:
         self.portal = portal
         self.callbacks = loop_callbacks()
         self._loop = asyncio.get_running_loop()
+        self._other_loop = other_loop
 
     def check(self) -> None:
-        """Check that the broker can be reached from here.
+        """Check that the Trio run can be reached from here.
 
         Raises:
-            ActorStopped: The broker is gone.
+            ActorStopped: What the portal leads to is gone.
             RuntimeError: This is another event loop than the one that it was opened in, or a fork.
         """
         self.portal.check()
         if asyncio.get_running_loop() is not self._loop:
-            raise RuntimeError(
-                "this broker belongs to another event loop; make one that belongs to this loop, with the same broker "
-                "behind it: AsyncioBroker(broker.portal)"
-            )
+            raise RuntimeError(self._other_loop)
 
     async def call(self, function: Callable[[], Awaitable[T]], *, undo: Callable[[T], None] | None = None) -> T:
         """Call and await a function in Trio, and return its result.
@@ -80,7 +83,7 @@ class AsyncioCaller:
             undo: Takes a result back that comes too late.
 
         Raises:
-            ActorStopped: The broker is gone.
+            ActorStopped: What the portal leads to is gone.
         """
         self.check()
         call = self.portal.submit(function, undo)

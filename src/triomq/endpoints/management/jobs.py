@@ -1,0 +1,202 @@
+"""Answers what one can ask about a domain's jobs, and does to one what is asked; see ``JobDesk``."""
+
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import translate
+from itertools import islice
+
+import msgspec
+
+from triomq.core import NotResident, Publisher
+from triomq.endpoints.base.job_desk import Browser, DeadJob, FoundJob, JobDesk
+from triomq.endpoints.management.paging import Paged
+from triomq.errors import NotFound
+from triomq.protocols.control import (
+    CancelJob,
+    DeadJobRecord,
+    JobCancelled,
+    JobDetails,
+    JobRecord,
+    JobRequeued,
+    ListDeadJobs,
+    ListJobs,
+    RequeueJob,
+    ShowJob,
+    encode,
+    sayable,
+)
+
+_LOOKED_AT = 20_000
+"""Jobs that are looked at for one: some 50 ms of work. Behind them it is not found, and neither listed in one page."""
+
+
+class JobInspector:
+    """Looks at the jobs of one domain.
+
+    Args:
+        desk: Who knows them; None if nobody has any there.
+        browse: Asks a queue for messages.
+        may_read: Whether the asker may read a queue: payloads are what others have written.
+        room: Bytes of the largest answer.
+    """
+
+    def __init__(self, desk: JobDesk | None, *, browse: Browser, may_read: Callable[[str], bool], room: int) -> None:
+        self._desk = desk
+        self._browse = browse
+        self._may_read = may_read
+        self._room = room
+
+    def list_jobs(self, asked: ListJobs) -> Iterator[Paged[JobRecord]]:
+        """List jobs that have not ended."""
+        desk, matches = self._desk, _matcher(asked.name)
+        if desk is None:
+            return
+        for job in desk.unended(self._browse, asked.after):
+            if asked.queue not in ("", job.queue) or asked.state not in ("", job.state):
+                continue
+            name = desk.name_of(job.payload)
+            if matches(name):
+                yield Paged(job.cursor, _record(job, name))
+
+    def list_dead(self, asked: ListDeadJobs) -> Iterator[Paged[DeadJobRecord]]:
+        """List jobs that have failed for good."""
+        desk, matches = self._desk, _matcher(asked.name)
+        if desk is None:
+            return
+        for job in desk.dead(self._browse, asked.after):
+            name = desk.name_of(job.payload)
+            if matches(name):
+                yield Paged(job.place, _dead_record(job, name), _shorten)
+
+    def show(self, asked: ShowJob) -> JobDetails:
+        """Show a job.
+
+        Raises:
+            NotFound: There is none of this id, or it has ended too long ago.
+        """
+        desk = self._desk
+        if desk is not None:
+            job = self._find(desk, asked.job)
+            if job is not None:
+                return self._details(desk, job)
+            dead = self._find_dead(desk, asked.job)
+            if dead is not None:
+                return self._dead_details(desk, dead)
+            job = desk.summary(asked.job)
+            if job is not None:
+                return self._details(desk, job)
+        raise NotFound(
+            f"there is no job '{asked.job}', or it has ended too long ago; `triomq jobs list` shows those here"
+        )
+
+    def _find(self, desk: JobDesk, job: str) -> FoundJob | None:
+        """Look for a job, as far as messages are in memory; only the first ones are waited for."""
+        looked_at = 0
+        try:
+            for found in islice(desk.unended(self._browse), _LOOKED_AT):
+                looked_at += 1
+                if found.id == job:
+                    return found
+        except NotResident:
+            if not looked_at:
+                raise
+        return None
+
+    def _find_dead(self, desk: JobDesk, job: str) -> DeadJob | None:
+        return next((found for found in desk.dead(self._browse) if found.id == job), None)
+
+    def _details(self, desk: JobDesk, job: FoundJob) -> JobDetails:
+        record = _record(job, desk.name_of(job.payload))
+        details = JobDetails(
+            id=record.id,
+            state=record.state,
+            name=record.name,
+            queue=record.queue,
+            attempt=record.attempt,
+            user=record.user,
+            due=record.due,
+        )
+        return self._with_arguments(details, desk, job.queue, job.payload)
+
+    def _dead_details(self, desk: JobDesk, job: DeadJob) -> JobDetails:
+        record = _dead_record(job, desk.name_of(job.payload))
+        details = JobDetails(
+            id=record.id,
+            state=record.state,
+            name=record.name,
+            queue=record.queue,
+            attempt=record.attempts,
+            user=record.user,
+            type=record.type,
+            message=record.message,
+            traceback=sayable(job.traceback),
+            time=record.time,
+        )
+        if len(encode(details)) > self._room:
+            details = msgspec.structs.replace(details, traceback="", message=details.message[:1000])
+        return self._with_arguments(details, desk, desk.dead_letters, job.payload)
+
+    def _with_arguments(self, details: JobDetails, desk: JobDesk, queue: str, payload: bytes) -> JobDetails:
+        """Add the arguments, if the asker may see them, and they fit."""
+        if not payload or not self._may_read(queue) or len(payload) > self._room:
+            return details
+        whole = msgspec.structs.replace(details, **desk.arguments_of(payload))
+        return whole if len(encode(whole)) <= self._room else details
+
+    def cancel(self, asked: CancelJob, may: Callable[[str], None]) -> JobCancelled:
+        """Cancel a job.
+
+        Args:
+            asked: Which.
+            may: Called with the user whose job it is; raises if the asker may not.
+
+        Raises:
+            NotFound: There is none of this id that can be cancelled.
+        """
+        if self._desk is None:
+            raise NotFound(f"there is no job '{asked.job}'")
+        return JobCancelled(self._desk.cancel(self._browse, asked.job, may, tree=asked.tree))
+
+    def requeue(self, asked: RequeueJob, publisher: Publisher) -> JobRequeued:
+        """Send a job again that has failed for good; as the asker, who has to read dead letters and to publish.
+
+        Raises:
+            NotFound: There is no dead letter of this job.
+            Refused: It cannot be published.
+        """
+        desk = self._desk
+        if desk is not None:
+            dead = self._find_dead(desk, asked.job)
+            if dead is not None:
+                return JobRequeued(desk.send_again(dead, publisher), desk.dead_letters)
+        raise NotFound(f"there is no dead letter of a job '{asked.job}'; `triomq jobs dead` lists them")
+
+
+def _matcher(pattern: str) -> Callable[[str], object]:
+    return (lambda name: True) if pattern == "*" else re.compile(translate(pattern)).match
+
+
+def _record(job: FoundJob, name: str) -> JobRecord:
+    return JobRecord(
+        sayable(job.id), sayable(name), sayable(job.queue), job.state, job.attempt, sayable(job.user), job.due
+    )
+
+
+def _dead_record(job: DeadJob, name: str) -> DeadJobRecord:
+    return DeadJobRecord(
+        id=sayable(job.id),
+        name=sayable(name),
+        queue=sayable(job.queue),
+        state=sayable(job.state),
+        attempts=job.attempts,
+        user=sayable(job.user),
+        type=sayable(job.type),
+        message=sayable(job.message),
+        time=job.time,
+    )
+
+
+def _shorten(record: DeadJobRecord, room: int) -> DeadJobRecord:
+    bare = msgspec.structs.replace(record, message="")
+    free = max(0, room - len(encode(bare)))
+    return msgspec.structs.replace(record, message=record.message[: free // 6])  # a letter takes six in JSON at most
