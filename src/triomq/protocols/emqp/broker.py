@@ -20,11 +20,14 @@ from triomq.protocols.emqp.headers import NO_HEADERS, Headers
 from triomq.protocols.emqp.jobs import JobState, encode_state
 from triomq.protocols.emqp.reader import ReadingContext, reading_context
 from triomq.protocols.emqp.runs import ReplyRun, RequestRun, read_replies, read_requests
-from triomq.protocols.emqp.settings import Settings
+from triomq.protocols.emqp.settings import EXTENSIONS, Settings
 from triomq.protocols.emqp.states import BROKER, BROKER_STALE, State
 
 _KNOWN_PEERS_FRAMES: Final = {"received HEARTBEAT": 5, "received REPLY": 6}
 """What a peer says that takes itself to be known, and how many frames that has without extensions."""
+
+_EXTENDED_REQUEST: Final = 8
+"""Frames of a REQUEST with an extension frame."""
 
 
 class BrokerEngine(EMQPEngine):
@@ -55,13 +58,31 @@ class BrokerEngine(EMQPEngine):
             return None  # KBYE and KBAI are one goodbye
         return event
 
+    def receive(self, frames: Sequence[bytes]) -> Event | None:
+        """Take a message; see ``EMQPEngine.receive``."""
+        if self.state == "guest" and len(frames) == _EXTENDED_REQUEST and self._is_of_a_life_before(frames):
+            # What it asks for (a limit, a unique key, another attempt) would be passed over. It was on its way to this
+            # broker's predecessor, and comes again behind INFORM.
+            self._has_heard = True
+            self._ask_to_inform(b"")  # the request itself is not refused
+            return None
+        return super().receive(frames)
+
+    def _is_of_a_life_before(self, frames: Sequence[bytes]) -> bool:
+        """Return whether a REQUEST is one that only a peer with extensions sends."""
+        is_extended = frames[2] == b"REQUEST" and frames[7].startswith(b"{")
+        return is_extended and EXTENSIONS in self._settings.capabilities
+
     def _out_of_place(self, name: str, frames: Sequence[bytes]) -> Event | None:
         is_stray = len(frames) > _KNOWN_PEERS_FRAMES.get(name, len(frames))
         if self.state == "guest" and is_stray:
-            # Only a peer that this broker, or its predecessor, has told of extensions has such a frame.
-            text = "this broker does not know you; begin with INFORM"
-            self.outbox.put(command(b"ERROR", self._new_id(), frames[3], b"inform", text.encode()))
+            self._ask_to_inform(frames[3])
         return super()._out_of_place(name, frames)
+
+    def _ask_to_inform(self, msgid: bytes) -> None:
+        """Tell a guest to begin anew: only one that was told of extensions sends a frame of them."""
+        text = "this broker does not know you; begin with INFORM"
+        self.outbox.put(command(b"ERROR", self._new_id(), msgid, b"inform", text.encode()))
 
     def _drop(self, frames: Sequence[bytes], error: PeerError) -> MessageDropped | None:
         dropped = super()._drop(frames, error)
