@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING, Never, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -14,6 +14,7 @@ from triomq.jobs.definition import JobDefinition
 from triomq.jobs.function import JobFunction, StreamFunction
 from triomq.jobs.middleware import Middleware
 from triomq.jobs.options import JobOptions
+from triomq.opening import opening, opening_blocking
 from triomq.timetable import Missed, Timetable
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ class Jobs:
 
     # The broker
 
-    @asynccontextmanager
+    @opening("async with jobs.connect(url):")
     async def connect(self, where: "Where") -> AsyncIterator[Self]:
         """Connect with a broker for as long as a block lasts: ``async with jobs.connect("emqp://127.0.0.1"): …``.
 
@@ -273,7 +274,7 @@ class Jobs:
             async with open_link(where, self._where) as self._link:
                 yield self
 
-    @asynccontextmanager
+    @opening("async with jobs.connect_asyncio(url):")
     async def connect_asyncio(self, where: "WhereOutside") -> AsyncIterator[Self]:
         """Connect with a broker for the tasks of the running event loop: ``await f.send(…)`` works as in Trio.
 
@@ -292,7 +293,7 @@ class Jobs:
             async with open_asyncio_link(where, self._where) as self._link:
                 yield self
 
-    @contextmanager
+    @opening_blocking("with jobs.connect_blocking(url):")
     def connect_blocking(self, where: "WhereOutside") -> Iterator[Self]:
         """Connect with a broker for plain threads: ``with jobs.connect_blocking(url): f.blocking.send(…)``.
 
