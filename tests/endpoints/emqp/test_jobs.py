@@ -303,9 +303,7 @@ async def test_worker_that_does_not_end_a_cancelled_job_loses_it(autojump_clock:
     assert desk.book.jobs == {}
 
 
-async def test_cancelling_what_nobody_knows_or_what_has_ended_is_refused(
-    autojump_clock: object, desk: Desk
-) -> None:
+async def test_cancelling_what_nobody_knows_or_what_has_ended_is_refused(autojump_clock: object, desk: Desk) -> None:
     with pytest.raises(NotFound, match="no job"):
         await desk.client.cancel(b"nothing")
     request = desk.send()
