@@ -136,6 +136,19 @@ def test_wrong_argument_is_named(args: tuple[object, ...], kwargs: dict[str, obj
         SEND.encode(args, kwargs)
 
 
+def test_types_that_were_right_once_are_right_again_and_no_others() -> None:
+    def take(number: int, text: str, share: float = 0.0, any_of: Any = None) -> None: ...
+
+    conversion = Conversion("m.take", take)
+    for _ in range(2):
+        conversion.encode((1, "a"), {})
+        conversion.encode((2, "b", 1.0), {})
+        conversion.encode((2, "b", 1.0, [1]), {})
+        for wrong in [(1,), ("1", "a"), (True, "a"), (1, "a", "b"), (1, "a", float("nan"))]:
+            with pytest.raises(WrongArguments):
+                conversion.encode(wrong, {})
+
+
 def test_path_to_what_is_wrong_inside_an_argument_is_given() -> None:
     conversion = Conversion("m.rich", rich)
     places: list[Any] = [{"city": "Oslo"}, {"city": 5}]
