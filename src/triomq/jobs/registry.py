@@ -4,12 +4,11 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import TYPE_CHECKING, Never, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
-
-import msgspec
+from typing import TYPE_CHECKING, Never, ParamSpec, Self, TypeVar, Unpack, overload
 
 from triomq.errors import AlreadyConnected, ConfigError, NotConnected, Refused, UnknownJob
 from triomq.jobs.arguments import read_name
+from triomq.jobs.decorators import JobDecorator, JobSchedule, OptionArguments, ScheduleDecorator
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.function import JobFunction, StreamFunction
 from triomq.jobs.middleware import Middleware
@@ -28,80 +27,6 @@ P = ParamSpec("P")
 C = TypeVar("C")
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-class OptionArguments(TypedDict, total=False):
-    """What decorators take; see ``JobOptions``."""
-
-    queue: str
-    retries: int
-    backoff: tuple[float, float]
-    timeout: float
-    priority: int
-    unique: bool | str
-    key: str
-    max_concurrency: int
-    rate: float
-    keep: float
-    final: tuple[type[Exception], ...]
-
-
-class JobSchedule(msgspec.Struct, frozen=True):
-    """A job that runs by itself, again and again.
-
-    Args:
-        definition: What runs.
-        timetable: When.
-    """
-
-    definition: JobDefinition
-    timetable: Timetable
-
-
-class JobDecorator:
-    """What ``jobs.job(…)`` returns: it makes a job of a function."""
-
-    def __init__(self, jobs: "Jobs", options: JobOptions, name: str) -> None:
-        self._jobs = jobs
-        self._options = options
-        self._name = name
-
-    @overload
-    def __call__(self, function: Callable[P, AsyncIterator[T]], /) -> StreamFunction[P, T]: ...  # type: ignore[overload-overlap]  # the first that fits
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[object, Never, R]], /
-    ) -> JobFunction[P, Coroutine[object, Never, R], R]: ...
-    @overload
-    def __call__(self, function: Callable[P, Iterator[T]], /) -> StreamFunction[P, T]: ...  # type: ignore[overload-overlap]  # the first that fits
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R, R]: ...
-    def __call__(self, function: Callable[..., object], /) -> object:
-        """Register a function."""
-        return self._jobs.add(JobDefinition(function, self._options, self._name))
-
-
-class ScheduleDecorator:
-    """What ``jobs.every(…)`` and ``jobs.cron(…)`` return: it gives a schedule to a function, or to a job."""
-
-    def __init__(self, jobs: "Jobs", options: JobOptions, name: str, timetable: Timetable) -> None:
-        self._jobs = jobs
-        self._decorator = JobDecorator(jobs, options, name)
-        self._timetable = timetable
-
-    @overload
-    def __call__(self, function: JobFunction[P, C, R], /) -> JobFunction[P, C, R]: ...  # type: ignore[overload-overlap]  # the first that fits
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[object, Never, R]], /
-    ) -> JobFunction[P, Coroutine[object, Never, R], R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R, R]: ...
-    def __call__(self, function: Callable[..., object], /) -> object:
-        """Register a function, unless it is a job already, and its schedule."""
-        made = function if isinstance(function, (JobFunction, StreamFunction)) else self._decorator(function)
-        self._jobs.add_schedule(JobSchedule(made.definition, self._timetable))
-        return made
 
 
 class Jobs:
@@ -243,7 +168,7 @@ class Jobs:
         """
         name = schedule.definition.name
         if schedule.definition.is_stream:
-            raise ConfigError(f"{name} cannot have a schedule: it is a generator, and nobody would read its items")
+            raise ConfigError(f"{name} cannot have a schedule: it is a generator, whose items would have no reader")
         try:
             schedule.definition.encode((), {})
         except Exception as error:
@@ -258,7 +183,7 @@ class Jobs:
     async def connect(self, where: "Where") -> AsyncIterator[Self]:
         """Connect with a broker for as long as a block lasts: ``async with jobs.connect("emqp://127.0.0.1"): …``.
 
-        Leaving the block does not end what was sent; answers to it are lost then, unless they are kept (``keep=``).
+        Leaving the block does not end what was sent; answers to it are lost then, but for those of jobs with ``keep=``.
 
         Args:
             where: The URL of a broker, or one that was opened in this program, which is reached without a socket.
@@ -379,7 +304,7 @@ class Jobs:
         return self._link
 
     def handle(self, job: str) -> "Job[object]":
-        """Return the handle of a job by its id, whoever has sent it; that of ``f.handle(id)`` knows its type, too.
+        """Return the handle of a job by its id, from any sender; that of ``f.handle(id)`` knows its type, too.
 
         Raises:
             NotConnected: There is no broker to ask.
