@@ -213,6 +213,12 @@ async def test_jobs_are_connected_and_run_in_one_program(autojump_clock: trio.te
             await shop.fail_twice.call("both")
         async with shop.count.stream(3) as items:
             assert [item async for item in items] == [0, 1, 2]
+    async with open_broker() as broker, shop.jobs.work(broker):
+        assert shop.jobs.is_connected  # jobs may send jobs
+        async with shop.jobs.connect(broker):
+            assert await shop.parent.call(1) == "1 for 1.0"
+        assert await shop.parent.call(1) == "1 for 1.0"
+    assert not shop.jobs.is_connected
 
 
 async def test_broker_of_the_program_needs_no_socket(autojump_clock: trio.testing.MockClock) -> None:

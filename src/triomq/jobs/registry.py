@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Never, ParamSpec, Self, TypeVar, Unpack, overload
 
 from triomq.errors import AlreadyConnected, ConfigError, NotConnected, Refused, UnknownJob
@@ -50,6 +50,7 @@ class Jobs:
         self.middleware = tuple(middleware)
         """What is called around each of its jobs."""
         self._link: Link | None = None
+        self._link_of_worker: Link | None = None
         self._where = ""
         self._needed = ""
         self._functions: dict[str, JobFunction[..., object, object] | StreamFunction[..., object]] = {}
@@ -199,6 +200,26 @@ class Jobs:
             async with open_link(where, self._where) as self._link:
                 yield self
 
+    @asynccontextmanager
+    async def connect_worker(self, where: "Where") -> AsyncIterator[None]:
+        """Connect with the broker of a worker that runs here: its jobs send by this where ``connect`` is not around.
+
+        Args:
+            where: As for ``connect``.
+
+        Raises:
+            Disconnected: No broker lets us in.
+        """
+        from triomq.jobs.connecting import open_link
+
+        async with open_link(where, _shown(where)) as link:
+            self._link_of_worker = link
+            try:
+                yield
+            finally:
+                if self._link_of_worker is link:
+                    self._link_of_worker = None
+
     @opening("async with jobs.connect_asyncio(url):")
     async def connect_asyncio(self, where: "WhereOutside") -> AsyncIterator[Self]:
         """Connect with a broker for the tasks of the running event loop: ``await f.send(…)`` works as in Trio.
@@ -284,7 +305,7 @@ class Jobs:
     @property
     def is_connected(self) -> bool:
         """Whether there is a broker to send to."""
-        return self._link is not None
+        return self._link is not None or self._link_of_worker is not None
 
     def link(self) -> "Link":
         """Return the way to the broker.
@@ -296,12 +317,13 @@ class Jobs:
             from triomq.jobs.outside import open_for_process
 
             self._link = open_for_process(self._needed, _shown(self._needed))
-        if self._link is None:
+        found = self._link or self._link_of_worker
+        if found is None:
             raise NotConnected(
                 "these jobs are not connected with a broker; send them inside of "
                 "`async with jobs.connect('emqp://127.0.0.1:47291'):`, or with a broker of this program for a URL"
             )
-        return self._link
+        return found
 
     def handle(self, job: str) -> "Job[object]":
         """Return the handle of a job by its id, from any sender; that of ``f.handle(id)`` knows its type, too.
