@@ -56,6 +56,9 @@ class Recorder:
         self.given_back += jobs if self.takes_back else []
         return self.takes_back
 
+    def settle_soon(self) -> None:
+        self.settled()
+
     def settled(self) -> None:
         self.changed.set()
         self.changed = trio.Event()

@@ -17,15 +17,15 @@ tokens open too. So the kernel knows, at any moment and after any death, what be
 - Tokens are taken back from a living child as well, when a job takes long and others wait behind it. The child still
   has the bytes of those jobs. It drops them when a token with a higher number comes; numbers only grow.
 - The tokens are in a socket pair, and taken back with ``MSG_DONTWAIT``. O_NONBLOCK belongs to the open file, which the
-  child has inherited: with a pipe made non-blocking the child would find no token where it is to wait for one.
+  child has inherited: with a non-blocking pipe the child would find no token where it is to wait for one.
 - All tokens of a chunk go in one call, and all reads are of whole tokens, so that the kernel never parts one.
 - Writing to a child that has died is no error. Its tokens say that the jobs were not begun.
 - Nothing here waits. What the pipe of jobs does not take stays in ``_unwritten``; at most ``MOST_BYTES`` are under way,
   which is what a pipe takes, except for a larger job, which goes alone.
 
-Dropped: a SEQPACKET pair, which takes a call for each token, each of which wakes the child (7 µs a job more); answers in
-batches, which lose the answers of jobs that are done. A write of each answer takes 1.5 µs in the
-child, and the worker reads many at once anyway.
+Dropped: a SEQPACKET pair, which takes a call for each token, and each wakes the child (7 µs a job more); answers in
+batches, which lose those of jobs that are done. A write of each answer takes 1.5 µs in the child, and the worker reads
+many at once anyway.
 """
 
 import fcntl
