@@ -31,7 +31,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.results: dict[PooledJob, bytes] = {}
-        self.failures: dict[PooledJob, Ending] = {}
+        self.endings: dict[PooledJob, Ending] = {}
         self.reports: list[tuple[bytes, bool]] = []
         self.given_back: list[PooledJob] = []
         self.takes_back = False
@@ -44,7 +44,7 @@ class Recorder:
 
     def failed(self, job: PooledJob, ending: Ending) -> None:
         self.answers[job] += 1
-        self.failures[job] = ending
+        self.endings[job] = ending
 
     def reported(self, job: PooledJob, value: bytes, *, item: bool) -> None:
         self.reports.append((value, item))
