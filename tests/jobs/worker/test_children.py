@@ -237,6 +237,7 @@ async def test_child_that_stands_still_keeps_one_job_and_goes_on_later(recorder:
         pid = children.children[0].pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, pid, os.WSTOPPED)
         jobs = [make_job("nothing") for _ in range(5)]
         for job in jobs:
             job.kind.mean.add(0.00001)
