@@ -8,6 +8,7 @@ from triomq.endpoints.base.context import BrokerContext, DomainAccess
 from triomq.endpoints.base.domain_work import ClientEnded
 from triomq.endpoints.base.endpoint import Endpoint, EndUsers, RenewCertificates, StopListening
 from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
+from triomq.endpoints.base.job_desk import DeadJob, FoundJob, JobDesk
 from triomq.endpoints.base.listener import Listener
 from triomq.endpoints.base.login import SASLLogin, check_password
 from triomq.endpoints.base.statistics import ClientStatistics, Role, ScheduleStatistics, Work
@@ -45,11 +46,14 @@ __all__ = [
     "ClientStatistics",
     "CloseClient",
     "Codec",
+    "DeadJob",
     "DomainAccess",
     "EndUsers",
     "Endpoint",
     "EndpointConfig",
     "EndpointTypes",
+    "FoundJob",
+    "JobDesk",
     "Listener",
     "PeerActor",
     "PeerStatistics",

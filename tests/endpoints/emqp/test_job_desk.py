@@ -1,29 +1,34 @@
 """Jobs as one who looks into the broker finds them: with workers, parked, waiting, delayed, dead."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 import trio
 
 from endpoints.emqp.conftest import CALL, USERS, Served
-from triomq.app import Broker, open_broker
-from triomq.clients import EMQPConnection, open_emqp, open_emqp_worker
-from triomq.endpoints import EMQP
+from triomq.app import Broker, User, open_broker
+from triomq.clients import EMQPConnection, open_blocking, open_emqp, open_emqp_worker
+from triomq.endpoints import AMQP, EMQP, AMQPEndpoint
 from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.endpoint import EMQPEndpoint
 from triomq.endpoints.management.jobs import JobInspector
-from triomq.errors import AccessRefused, NotFound, Refused
+from triomq.errors import AccessRefused, LimitExceeded, NotFound, Refused
 from triomq.protocols.control import (
     CancelJob,
     JobDetails,
     JobRecord,
     ListDeadJobs,
     ListJobs,
+    Operation,
     RequeueJob,
     ShowJob,
 )
 from triomq.protocols.emqp import Extension, make_headers
+from triomq.security import ALL, Permission
+
+T = TypeVar("T")
 
 OTHER = CALL.replace(b"add", b"subtract").replace(b'"kwargs": {}', b'"kwargs": {"b": 2}')
 GUARANTEED = make_headers(guarantee=True)
@@ -237,6 +242,27 @@ async def test_dead_job_is_sent_again_under_a_new_id(looking: Looking) -> None:
         assert (got.id.decode(), got.attempt, got.message) == (again, 1, OTHER)
 
 
+async def test_dead_job_without_a_queue_stays_dead(looking: Looking) -> None:
+    job = await fail(looking)
+    await looking.broker.queue("q").delete()
+    with pytest.raises(NotFound, match="the job's queue 'q' is not there any more"):
+        looking.inspector.requeue(RequeueJob(job), looking._peer.publisher)
+    assert looking.show(job).state == "failed"
+    assert looking.list() == []
+
+
+async def test_dead_job_waits_while_publishers_have_to_wait(looking: Looking) -> None:
+    job = await fail(looking)
+    await looking.broker.declare_queue("full", durable=False)
+    await looking.broker.publish("", "full", bytes(20_000))
+    looking.broker.set_memory_high_watermark(10_000)
+    with pytest.raises(LimitExceeded, match="short of memory"):
+        looking.inspector.requeue(RequeueJob(job), looking._peer.publisher)
+    assert looking.list() == []
+    looking.broker.set_memory_high_watermark(0)
+    assert await looking.requeue(job) == looking.list()[0].id
+
+
 async def test_job_of_an_earlier_life_is_found_and_cancelled(tmp_path: Path, nursery: trio.Nursery) -> None:
     config = EMQP(port=0)
     async with open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker:
@@ -255,3 +281,55 @@ async def test_job_of_an_earlier_life_is_found_and_cancelled(tmp_path: Path, nur
         assert looking.cancel(job)
         assert looking.list() == []
         other.cancel_scope.cancel()
+
+
+# Who may do what
+
+
+MIXED = {
+    "guest": USERS["guest"],
+    "other": User(password="other", permissions={"*": ALL}, tags=("monitoring",)),
+    "chief": User(password="chief", permissions={"*": ALL}, tags=("administrator",)),
+    "watcher": User(password="watcher", permissions={"*": Permission("", "", "")}, tags=("monitoring",)),
+}
+
+
+@pytest.fixture
+async def guarded(nursery: trio.Nursery) -> AsyncIterator[Looking]:
+    config = EMQP(port=0)
+    async with open_broker(AMQP(host="127.0.0.1", port=0), config, users=MIXED, drain=0.2) as broker:
+        await broker.declare_queue("q")
+        yield await _looking(Served(broker, nursery, config))
+
+
+async def ask(looking: Looking, user: str, operation: Operation[T]) -> T:
+    """Ask over AMQP."""
+    (port,) = (port for ref in looking.broker.endpoints.children.values() for port in amqp_ports(ref.actor))
+
+    def ask() -> T:
+        with open_blocking(f"amqp://{user}:{user}@127.0.0.1:{port}/") as connection:
+            return connection.control(operation)
+
+    return await trio.to_thread.run_sync(ask)
+
+
+def amqp_ports(actor: object) -> list[int]:
+    return [int(address[1]) for address in actor.addresses] if isinstance(actor, AMQPEndpoint) else []
+
+
+async def test_job_is_cancelled_by_its_own_user_or_an_administrator(guarded: Looking) -> None:
+    first, second = await guarded.send(), await guarded.send()
+    with pytest.raises(AccessRefused, match="cancelling another user's job refused for user 'other'"):
+        await ask(guarded, "other", CancelJob(first))
+    assert (await ask(guarded, "chief", CancelJob(first))).has_ended
+    assert (await ask(guarded, "guest", CancelJob(second))).has_ended
+
+
+async def test_who_may_not_read_sees_jobs_without_arguments_and_requeues_none(guarded: Looking) -> None:
+    job = await fail(guarded)
+    waiting = await guarded.send()
+    assert (await ask(guarded, "watcher", ShowJob(waiting))).args is None
+    assert (await ask(guarded, "other", ShowJob(waiting))).args == [1]
+    with pytest.raises(AccessRefused, match=r"access to queue 'jobs\.dead'"):
+        await ask(guarded, "watcher", RequeueJob(job))
+    assert (await ask(guarded, "other", RequeueJob(job))).dead_letters == DEAD_JOBS

@@ -109,6 +109,7 @@ class JobDesk(Protocol):
         """Publish a dead job anew, and return its new id.
 
         Raises:
-            Refused: It cannot be published.
-            PublishingPaused: Not now.
+            NotFound: Its queue is not there any more.
+            LimitExceeded: There is no room for it now.
+            Refused: It may not be published.
         """

@@ -27,6 +27,7 @@ Rules:
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from math import inf
 from typing import ClassVar, TypeVarTuple, final
 
@@ -80,7 +81,7 @@ class RouterClient(Client):
     _goes_on = False  # whether ``drained`` will be called in a turn of its own
 
     def __init__(self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext) -> None:
-        super().__init__(context, _shown(identity))
+        super().__init__(context, shown_identity(context, identity))
         self.identity = identity
         self.login = login
         self.window: Window = Window(_WINDOW_MESSAGES, bytes=WINDOW_BYTES)
@@ -311,7 +312,6 @@ class RouterClient(Client):
         self._listener.forget(self)
 
 
-def _shown(identity: bytes) -> str:
-    """Return an identity as a text: that of a peer which has chosen none is a number that libzmq has made."""
-    text = identity.decode("ascii", "replace")
-    return text if text.isprintable() and text.isascii() else identity.hex()
+def shown_identity(context: BrokerContext, identity: bytes) -> str:
+    """Return what a peer is called in logs and lists: whoever knew its identity could speak in its place."""
+    return blake2b(identity, key=context.instance.encode(), digest_size=6).hexdigest()

@@ -36,10 +36,9 @@ from triomq.endpoints.emqp.job_content import (
     decode_job,
     encode_job,
 )
-from triomq.endpoints.emqp.queues import DEFAULT_QUEUE
 from triomq.endpoints.emqp.shared import SharedPeers, shared_peers
 from triomq.endpoints.jobs import BookedJob, JobBook
-from triomq.errors import NotFound, Refused
+from triomq.errors import LimitExceeded, NotFound, Refused
 from triomq.protocols.emqp import call_arguments, call_name, decode_extension, encode_extension, parse_headers
 
 _PAGE: Final = 200
@@ -219,7 +218,9 @@ class EMQPJobDesk:
             extension = encode_extension(told)
         msgid = self._new_id()
         properties = JobProperties(msgid, headers.frame, user=found.user, extension=extension)
-        name = dead.queue if dead.queue in self._directory.queues else DEFAULT_QUEUE
+        name = dead.queue
+        if name not in self._directory.queues:
+            raise NotFound(f"the job's queue '{name}' is not there any more; it comes back with a worker for it")
         standing = self._book.accept(JobOrigin(properties).entry(msgid, name, durable=headers.guarantee))
         if standing is not None:
             raise Refused(f"the job {_text(standing.job)} has the same unique key, and has not ended")
@@ -229,9 +230,12 @@ class EMQPJobDesk:
         content = encoded + dead.payload
         try:
             publisher.publish(CachedRoute("", name), head, [content], len(content))
-        except (Refused, PublishingPaused):
+        except Refused:
             self._book.withdraw(msgid)
             raise
+        except PublishingPaused:
+            self._book.withdraw(msgid)
+            raise LimitExceeded("the broker is short of memory or of disk, or the queue is full; try again") from None
         return _text(msgid)
 
 
