@@ -45,7 +45,7 @@ def cancel_job(peer: "EMQPPeer", event: CancelAsked) -> None:
     book = peer.hub.jobs
     job = book.jobs.get(event.request)
     if job is None:
-        raise NotFound(f"there is no job {event.request[:40]!r}, or it has ended")
+        raise NotFound(f"there is no job {event.request[:40]!r}, or not any more")
     if not may_cancel(peer, job.user):
         raise AccessRefused("the job is another user's, and you are no administrator")
     grace = event.extension.grace

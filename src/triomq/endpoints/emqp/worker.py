@@ -178,7 +178,7 @@ class WorkerSide:
     def take_over(self, msgid: bytes, job: DispatchedJob) -> None:
         """Have a job out that the worker has already."""
         self.out[msgid] = job
-        if job.headers.timeout or job.deadline:
+        if job.timeout or job.deadline:
             self._set_deadline(msgid, job)
 
     def hand_over(self, running: Sequence[tuple[str, int]], successor: "WorkerSide") -> None:
@@ -215,12 +215,18 @@ class WorkerSide:
 
     def _turn_away(self, batch: Batch, positions: list[int]) -> None:
         """Give up jobs that this worker cannot run."""
+        rejected: list[int] = []
         for position in positions:
             message, head = batch.message(position), batch.head_at(position)
             problem = call_problem(message.body) if is_text(message.body) else "it is not UTF-8"
             self._peer.count("unfit", f"a job cannot be given to this worker: {problem}", queue=head.routing_key)
-        settle(batch, Outcome.REJECT, positions)
-        self.slots.offer(len(positions))
+            if head.traits.codec == JOB_CODEC:
+                self.booked.turn_away(batch, position, problem)
+            else:
+                rejected.append(position)
+        if rejected:
+            settle(batch, Outcome.REJECT, rejected)
+        self.slots.offer(len(rejected) + self.booked.take_spare())
 
     def _extension(self, job: DispatchedJob) -> bytes | None:
         if not self._peer.engine.is_extended:
