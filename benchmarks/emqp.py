@@ -80,8 +80,13 @@ def work(port: int, queue: str, counts: bool) -> None:  # a process gets it
                 done = 0
 
 
-def request(peer: "zmq.Socket[Any]", queue: str, number: int, headers: bytes) -> None:
-    peer.send_multipart([b"", VERSION, b"REQUEST", b"%036d" % number, queue.encode(), headers, CALL])
+def request(peer: "zmq.Socket[Any]", queue: str, number: int, headers: bytes, prefix: bytes) -> None:
+    """Send a REQUEST under an id that was never used: one that was is taken for the same job."""
+    peer.send_multipart([b"", VERSION, b"REQUEST", b"%b%010d" % (prefix, number), queue.encode(), headers, CALL])
+
+
+def new_prefix() -> bytes:
+    return uuid.uuid4().hex[:26].encode()
 
 
 def send_all(port: int, queue: str, count: int, headers: bytes, waits_for: bytes) -> float:
@@ -90,9 +95,9 @@ def send_all(port: int, queue: str, count: int, headers: bytes, waits_for: bytes
         peer = dealer(context, port)
         if waits_for == b"ACK":
             inform(peer, b"client", b"", extended=True)
-        began, answered = time.perf_counter(), 0
+        began, answered, prefix = time.perf_counter(), 0, new_prefix()
         for number in range(count):
-            request(peer, queue, number, headers)
+            request(peer, queue, number, headers, prefix)
             while waits_for and (number - answered > WINDOW or peer.poll(0)):
                 answered += peer.recv_multipart()[2] == waits_for
         while waits_for and answered < count:
@@ -108,10 +113,10 @@ def round_trips(port: int, queue: str, count: int) -> list[float]:
     """Return how long each took, in milliseconds."""
     taken = []
     with zmq.Context() as context:
-        peer = dealer(context, port)
+        peer, prefix = dealer(context, port), new_prefix()
         for number in range(count):
             began = time.perf_counter()
-            request(peer, queue, number, b"reply-requested")
+            request(peer, queue, number, b"reply-requested", prefix)
             while peer.recv_multipart()[2] != b"REPLY":
                 pass
             taken.append((time.perf_counter() - began) * 1000)
@@ -119,15 +124,22 @@ def round_trips(port: int, queue: str, count: int) -> list[float]:
 
 
 class Broker:
-    """`triomq serve` in a process of its own."""
+    """`triomq serve` in a process of its own.
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    Args:
+        folder: Where its configuration is.
+        durable: Whether it has a store.
+        options: Of the endpoint, in TOML.
+    """
+
+    def __init__(self, folder: Path, *, durable: bool = False, options: str = "") -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         config = folder / "triomq.toml"
         store = f'data_dir = "{tempfile.mkdtemp(dir=folder)}"\n' if durable else ""
-        config.write_text(f'{store}[[endpoints]]\ntype = "emqp"\nport = {self.port}\n[log]\nlevel = "error"\n')
+        endpoint = f'[[endpoints]]\ntype = "emqp"\nport = {self.port}\n{options}'
+        config.write_text(f'{store}{endpoint}[log]\nlevel = "error"\n')
         command = [sys.executable, "-m", "triomq", "serve", str(config)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         self._workers: list[BaseProcess] = []

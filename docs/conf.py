@@ -43,6 +43,9 @@ nitpick_ignore = [
     ("py:class", "triomq.core.queue.deadletter.Reason"),  # why a message becomes a dead letter
     ("py:class", "triomq.clients.dmp.link.DirectLink"),
     ("py:class", "triomq.clients.emqp.pending.Pending"),  # what requests have in common with commands
+    ("py:class", "triomq.endpoints.base.job_desk.JobDesk"),
+    ("py:class", "triomq.store.frames.ReadRecord"),
+    ("py:class", "triomq.transports.memory.MemoryAddress"),
     ("py:class", "triomq.transports.poller.Poller"),
     ("py:class", "triomq.transports.stream.Transport"),
     ("py:class", "triomq.endpoints.direct.protocol.DirectProtocol"),
@@ -51,6 +54,7 @@ nitpick_ignore = [
     ("py:class", "triomq.endpoints.base.domain_work.DomainWork"),  # the half of Client that works in a domain
     ("py:class", "triomq.store.frames.Read"),  # what goes over the wire
     ("py:class", "triomq.store.frames.ReadDelayed"),
+    ("py:class", "triomq.store.frames.ReadRecord"),
     *[  # what the client for Trio is made of
         ("py:class", f"triomq.clients.amqp.{name}")
         for name in ("consuming_methods.ConsumingMethods", "line.Line", "line.Owner", "topology.Topology")

@@ -1,4 +1,4 @@
-"""The test suites of small foreign projects, which know the names of three fixtures and nothing else of triomq."""
+"""The test suites of small foreign projects, which know the names of four fixtures, and little else of triomq."""
 
 import pytest
 
@@ -79,6 +79,98 @@ async def test_nothing_is_left_of_the_test_before(amqp_url):
         assert queue.declaration_result.message_count == 0
 """
 
+SHOP = """
+from datetime import date
+from uuid import UUID
+
+import trio
+from triomq.jobs import Jobs, current_job
+
+jobs = Jobs()
+bank = {"is open": True}
+bills = []
+reports = []
+
+@jobs.job(queue="bank", retries=5, backoff=(600, 3600), key="{customer}", max_concurrency=1)
+async def charge(customer: str, cents: int, on: date) -> int:
+    if not bank["is open"]:
+        raise ConnectionError("the bank is closed")
+    await trio.sleep(30)
+    bills.append((customer, cents, on))
+    return current_job().attempt
+
+@jobs.job
+async def order(number: UUID, customer: str, prices: list[int]) -> int:
+    return await charge.call(customer, sum(prices), date(2026, 11, 22))
+
+@jobs.job(unique="{customer}", retries=0)
+def remind(customer: str) -> None:
+    raise LookupError(f"no address of {customer}")
+
+@jobs.cron("0 6 * * *", timezone="Europe/Oslo")
+async def report() -> None:
+    reports.append(len(bills))
+"""
+
+TESTS_OF_SHOP = """
+from datetime import UTC, date, datetime
+from uuid import uuid4
+
+import pytest
+import shop
+import trio
+from shop import charge, order, remind
+
+@pytest.fixture(autouse=True)
+def fresh():
+    shop.bank["is open"] = True
+    shop.bills.clear()
+    shop.reports.clear()
+
+@pytest.fixture
+async def working(jobs):
+    await jobs.work(shop.jobs)
+    return jobs
+
+async def test_order_is_charged(working, autojump_clock):
+    assert await order.call(uuid4(), "ada", [100, 250]) == 1
+    assert shop.bills == [("ada", 350, date(2026, 11, 22))]
+
+async def test_customer_is_charged_once_at_a_time(working, autojump_clock):
+    began = trio.current_time()
+    await charge.map(["ada", "ada", "eve"], [1, 2, 3], on=date(2026, 11, 22))
+    await working.wait_idle()
+    assert 60 <= trio.current_time() - began < 70
+    assert len(shop.bills) == 3
+
+async def test_bank_that_is_closed_for_two_hours_is_tried_again(working, autojump_clock, nursery):
+    shop.bank["is open"] = False
+    job = await charge.send("ada", 5, on=date(2026, 11, 22))
+    await trio.sleep(7200)
+    assert shop.bills == []
+    shop.bank["is open"] = True
+    await working.wait_idle()
+    assert await job.result() > 2
+
+async def test_bank_that_stays_closed_is_an_error(working, autojump_clock):
+    shop.bank["is open"] = False
+    await charge.send("ada", 5, on=date(2026, 11, 22))
+    with pytest.raises(ConnectionError, match="the bank is closed"):
+        await working.wait_idle()
+
+async def test_customer_is_reminded_once(working, broker):
+    await remind.map(["ada", "ada", "eve"])
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await broker.wait_idle()
+    assert sorted(map(str, caught.value.exceptions)) == ["no address of ada", "no address of eve"]
+
+async def test_what_is_only_sent_waits(jobs):
+    await jobs.connect(shop.jobs)
+    await charge.send("ada", 5, on=date(2026, 11, 22))
+    assert (await jobs.broker.queue("bank").statistics()).ready == 1
+    assert shop.bills == []
+"""
+
 WITH_BOTH_TIMES = """
 import trio
 
@@ -109,3 +201,17 @@ def test_virtual_time_beside_a_real_broker_is_refused(pytester: pytest.Pytester)
     outcome.assert_outcomes(errors=1)
     refusal = "*`amqp_url`, a real broker in real time, and the clock `autojump_clock`*take the fixture `broker`*"
     outcome.stdout.fnmatch_lines([refusal])
+
+
+def test_suite_of_a_project_with_jobs_passes(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\ntrio_mode = true\nfilterwarnings = error\n")
+    pytester.makepyfile(shop=SHOP, test_shop=TESTS_OF_SHOP)
+    pytester.runpytest_subprocess("-p", "no:asyncio").assert_outcomes(passed=6)
+
+
+def test_jobs_in_a_test_without_trio_are_refused(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\ntrio_mode = true\n")
+    pytester.makepyfile("def test_plain(jobs):\n    pass\n")
+    outcome = pytester.runpytest_subprocess("-p", "no:asyncio")
+    outcome.assert_outcomes(errors=1)
+    outcome.stdout.fnmatch_lines(["*the fixture `jobs` runs in the test's own Trio run*write `async def`*"])

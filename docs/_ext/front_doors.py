@@ -32,7 +32,7 @@ def is_elsewhere(target: str) -> bool:
     """Return whether the target is Trio's, or a type variable, so that no page of ours can have it."""
     module, _, name = target.rpartition(".")
     if not module:
-        return hasattr(trio, name)
+        return hasattr(trio, name) or len(name) == 1  # such names are type variables
     try:
         return isinstance(getattr(import_module(module), name, None), TypeVar | ParamSpec)
     except ModuleNotFoundError:

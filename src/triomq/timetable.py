@@ -134,8 +134,7 @@ def resume(timetable: Timetable, progress: Progress, now: float) -> Progress:
 
 
 VIRTUAL_START: Final = 946_684_800.0
-"""The Unix time at which virtual time begins: the first second of the year 2000, in UTC. A fixed one, so that a test of
-a timetable does the same on each day on which it runs."""
+"""Unix time when virtual time begins, the first second of the year 2000 in UTC; so that tests do the same each day."""
 
 
 def unix_time() -> float:

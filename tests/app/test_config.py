@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from triomq import AMQP, Config, Log, User, load_config
+from triomq import AMQP, EMQP, Config, Log, User, load_config
 from triomq.errors import ConfigError
 
 WHOLE = """
@@ -81,6 +81,25 @@ def test_options_go_before_the_environment_and_that_before_the_file(file: Path) 
 @pytest.mark.parametrize("text", ["endpoints = []", '[[endpoints]]\ntype = "amqp"\npath = "/run/x"', ""])
 def test_option_for_a_port_means_the_first_endpoint_which_then_has_one(tmp_path: Path, text: str) -> None:
     assert load_config(write(tmp_path, text), {}, options={"port": 7}).endpoints == (AMQP(port=7),)
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoints"),
+    [
+        ("", (AMQP(), EMQP(port=7))),
+        ('[[endpoints]]\ntype = "emqp"\nheartbeat = 1.0', (EMQP(port=7, heartbeat=1.0),)),
+        ('[[endpoints]]\ntype = "amqp"', (AMQP(), EMQP(port=7))),
+    ],
+)
+def test_option_for_emqp_adds_an_endpoint_or_sets_the_port_of_the_one_that_is_there(
+    tmp_path: Path, text: str, endpoints: tuple[object, ...]
+) -> None:
+    assert load_config(write(tmp_path, text), {}, options={"emqp": 7}).endpoints == endpoints
+
+
+def test_wrong_port_for_emqp_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"--emqp: endpoints\[1\]\.port: found 70000"):
+        load_config(environment={}, options={"emqp": 70000})
 
 
 def test_store_has_a_directory_beside_the_file_or_where_the_command_line_says(tmp_path: Path) -> None:

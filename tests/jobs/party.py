@@ -7,7 +7,7 @@ import trio
 
 from triomq.app import Broker
 from triomq.clients import EMQPConnector, EMQPJob, open_emqp_worker
-from triomq.jobs import Call, Jobs, RunningJob, current_job, running
+from triomq.jobs import Call, JobDefinition, Jobs, RunningJob, current_job, running
 from triomq.jobs.failures import describe
 
 
@@ -70,6 +70,14 @@ class Shop:
                 yield number
             raise ValueError("no more")
 
+        @jobs.job(retries=0)
+        async def broken_family() -> None:
+            await sleep.send()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fail.call, "child 1")
+                nursery.start_soon(fail.call, "child 2")
+
+        self.broken_family = broken_family
         self.report, self.family, self.broken_count = report, family, broken_count
         self.sell, self.add, self.fail, self.fail_twice = sell, add, fail, fail_twice
         self.sleep, self.parent, self.count = sleep, parent, count
@@ -85,6 +93,7 @@ class Shop:
                 nursery.start_soon(self._run, job)
 
     async def _run(self, job: EMQPJob) -> None:
+        definition: JobDefinition | None = None
         try:
             definition = self.jobs.definition_of(job.message)
             here = RunningJob(
@@ -103,7 +112,8 @@ class Shop:
         except Exception as error:
             failure = describe(error)
             message, text = failure.payload(), failure.message
-            job.end("failed", message=message, type=failure.type, text=text, traceback=failure.traceback, retry=False)
+            retry = definition is not None and definition.is_worth_retry(error)
+            job.end("failed", message=message, type=failure.type, text=text, traceback=failure.traceback, retry=retry)
 
     async def _result(self, call: Call, job: EMQPJob) -> object:
         made = call.run()

@@ -193,6 +193,27 @@ def test_unknown_job_is_an_error_of_jobs() -> None:
         Shop().jobs.definition_of(b'["run", {"path": "a", "callable": "b"}]')
 
 
+async def test_client_without_our_extensions_gets_results(shop: Shop) -> None:
+    plain = Shop()
+    async with plain.jobs.connect(f"{shop.where}?extensions=no"):
+        assert await plain.add.call(1, 2) == 3
+        assert await (await plain.sell.send(1)).result() == "1 for 1.0"
+        assert len(await plain.add.map(range(10))) == 10
+        with trio.move_on_after(0.1) as scope:
+            await plain.sleep.call()
+        assert scope.cancelled_caught
+
+
+async def test_jobs_are_connected_and_run_in_one_program(autojump_clock: trio.testing.MockClock) -> None:
+    shop = Shop()
+    async with open_broker() as broker, shop.jobs.connect(broker), shop.jobs.work(broker):
+        assert await shop.parent.call(1) == "1 for 1.0"
+        with pytest.raises(JobsFailed):
+            await shop.fail_twice.call("both")
+        async with shop.count.stream(3) as items:
+            assert [item async for item in items] == [0, 1, 2]
+
+
 async def test_broker_of_the_program_needs_no_socket(autojump_clock: trio.testing.MockClock) -> None:
     shop = Shop()
     async with open_broker() as broker, trio.open_nursery() as nursery:

@@ -16,12 +16,12 @@ async def test_results_of_a_group_are_in_order(local_shop: Shop, autojump_clock:
 async def test_all_failures_of_a_group_are_shown(local_shop: Shop, autojump_clock: MockClock) -> None:
     jobs = [await local_shop.add.send(1), await local_shop.fail.send("a"), await local_shop.fail.send("b")]
     with pytest.raises(ExceptionGroup, match="2 of 3 jobs failed") as raised:
-        await gather(jobs)  # type: ignore[arg-type]  # of two kinds
+        await gather(jobs)
     assert [error.reason for error in raised.value.exceptions if isinstance(error, JobFailed)] == ["a", "b"]
 
 
 async def test_outcomes_of_a_group_are_results_and_errors(local_shop: Shop, autojump_clock: MockClock) -> None:
-    one, two = await outcomes([await local_shop.sell.send(1), await local_shop.fail.send("a")])  # type: ignore[list-item]
+    one, two = await outcomes([await local_shop.sell.send(1), await local_shop.fail.send("a")])
     assert one == "1 for 1.0"
     assert isinstance(two, JobError)
 

@@ -5,7 +5,7 @@ import trio
 from tests.jobs.party import Shop
 from trio.testing import MockClock
 
-from triomq.errors import JobCancelled, JobError, JobFailed, NoSuchJob, ResultNotKept
+from triomq.errors import JobCancelled, JobError, JobExpired, JobFailed, JobsFailed, NoSuchJob, ResultNotKept
 
 
 async def test_cancelled_job_ends_as_such(local_shop: Shop, autojump_clock: MockClock) -> None:
@@ -129,3 +129,31 @@ async def test_failure_of_a_stream_comes_after_its_items(local_shop: Shop, autoj
     with pytest.raises(JobFailed, match="ValueError: no more"):
         await read()
     assert found == [0, 1, 2]
+
+
+async def test_job_that_has_not_begun_by_its_deadline_never_will(local_shop: Shop, autojump_clock: MockClock) -> None:
+    job = await local_shop.add.using(delay=10, deadline=5).send(1)
+    with pytest.raises(JobExpired, match=r"party\.add expired before it began"):
+        await job.result()
+    assert local_shop.seen == []
+
+
+async def test_failures_of_children_come_as_one_group(local_shop: Shop, autojump_clock: MockClock) -> None:
+    with pytest.raises(JobsFailed) as raised:
+        await local_shop.broken_family.call()
+    first, second = raised.value.exceptions
+    for error in (first, second):
+        assert isinstance(error, JobFailed)
+        assert "party.fail failed: ValueError: child" in error.reason
+        assert "raise ValueError(text)" in error.remote_traceback
+    await trio.sleep(1)
+    assert local_shop.cancelled == ["tests.jobs.party.sleep"]
+
+
+async def test_children_have_no_more_time_than_their_parent(local_shop: Shop, autojump_clock: MockClock) -> None:
+    start = trio.current_time()
+    await local_shop.parent.using(deadline=30).call(1)
+    assert {job.deadline for job in local_shop.seen} == {start + 30}
+    detached = await local_shop.add.using(detached=True).send(1)
+    await detached.result()
+    assert local_shop.seen[-1].deadline == float("inf")

@@ -81,3 +81,23 @@ async def test_schedules_need_a_connection_and_whole_seconds() -> None:
         await register_schedules(Jobs())
     with pytest.raises(ConfigError, match=r"seconds: found 1\.5, expected a whole number"):
         Jobs().every(1.5)
+
+
+async def test_tick_is_left_out_while_the_last_one_is_still_going(local_shop: Shop, autojump_clock: MockClock) -> None:
+    @local_shop.jobs.every(60, unique=True, name="slow")
+    async def slow() -> None:
+        await trio.sleep(150)
+
+    await register_schedules(local_shop.jobs, "shop")
+    await trio.sleep(601)
+    assert len(local_shop.seen) == 4  # after 60, 240, 420 and 600 s
+
+
+async def test_tick_that_fails_is_tried_again_after_a_while(local_shop: Shop, autojump_clock: MockClock) -> None:
+    @local_shop.jobs.every(3600, retries=2, backoff=(10, 10), name="broken")
+    async def broken() -> None:
+        raise ValueError("no")
+
+    await register_schedules(local_shop.jobs, "shop")
+    await trio.sleep(3700)
+    assert [job.attempt for job in local_shop.seen] == [1, 2, 3]

@@ -15,14 +15,12 @@ PATIENCE = 30  # seconds; for a machine under load
 
 @pytest.fixture
 def broker_url(tmp_path: Path) -> Iterator[str]:
-    """The URL of a broker, as the tutorial configures it, on a port that is free."""
-    config = tmp_path / "triomq.toml"
-    config.write_text('[[endpoints]]\ntype = "emqp"\nport = 0\n')
-    command = [*TRIOMQ, "serve", str(config), "--data", str(tmp_path / "data")]
+    """The URL of a broker, as the tutorial starts it, but on ports that are free."""
+    command = [*TRIOMQ, "serve", "--port", "0", "--emqp", "0", "--data", str(tmp_path / "data")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
         assert broker.stdout is not None
         line = broker.stdout.readline()
-        found = re.search(r"127\.0\.0\.1:(\d+)", line)
+        found = re.search(r"eMQP on 127\.0\.0\.1:(\d+)", line)
         assert found, line
         yield f"emqp://127.0.0.1:{found[1]}"
         broker.terminate()
@@ -36,8 +34,6 @@ def worker(broker_url: str) -> Iterator[None]:
     with subprocess.Popen(
         command, cwd=EXAMPLES, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as running:
-        assert running.stdout is not None
-        assert any("takes jobs" in line for line in iter(running.stdout.readline, ""))
         yield
         running.terminate()
         running.communicate(timeout=PATIENCE)

@@ -95,8 +95,9 @@ class Programs:
         return process
 
     def run_client(self, address: str, text: str) -> "subprocess.Popen[bytes]":
-        """Run a program of the released client, whose context waits for what is sent."""
-        lines = f"import eventmq, released_jobs as jobs\nbroker = {address!r}\n{text}\n"
+        """Run a program of the released client; at its end it waits for what is sent, which pyzmq itself does not."""
+        end = "import zmq\nzmq.Context.instance().destroy(linger=-1)"
+        lines = f"import eventmq, released_jobs as jobs\nbroker = {address!r}\n{text}\n{end}\n"
         return self.start("python", "-c", lines)
 
     def printed(self, program: str) -> str:

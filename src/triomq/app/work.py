@@ -70,6 +70,7 @@ def run_worker(settings: WorkSettings, *, started: Callable[[Jobs], None] | None
         ConfigError: There is no such registry, or it has a mistake, or the URL does.
     """
     set_up_logging(settings.log)
+    times = _files_of(settings.target)  # before the import, so that no change is missed
     try:
         jobs = load_jobs(settings.target)
         jobs.check()
@@ -77,7 +78,7 @@ def run_worker(settings: WorkSettings, *, started: Callable[[Jobs], None] | None
         if not settings.reload:
             raise
         _log.error("the registry cannot be imported; waiting for a change", exc_info=error)
-        code = trio.run(_wait_change, settings.target)
+        code = trio.run(_wait_change, modules_of_user(sys.modules) | times)
     else:
         if started is not None:
             started(jobs)
@@ -126,6 +127,7 @@ class _Working:
             processes=settings.processes,
             target=settings.target,
             sync_place="thread",
+            owner=settings.target,
             patient=True,
         )
         async with opened as worker, trio.open_nursery() as nursery:
@@ -160,23 +162,30 @@ async def _log_connected(worker: Worker) -> None:
     _log.info("worker takes jobs", extra={"fields": {"queues": ",".join(sorted(worker.queues))}})
 
 
-async def _wait_change(target: str) -> int:
-    """Wait until a module that cannot be imported has changed, or a signal comes."""
-    times = modules_of_user(sys.modules)
+def _files_of(target: str) -> Times:
+    """Return the files of a module or a package in this folder, and when they were changed."""
+    paths: list[Path] = []
     for found in Path.cwd().glob(f"{target.partition(':')[0].replace('.', '/')}*"):
-        for path in [found, *found.rglob("*.py")] if found.is_dir() else [found]:
-            times[str(path)] = _time_of(str(path))
+        paths += found.rglob("*.py") if found.is_dir() else [found]
+    return {str(path): _time_of(str(path)) for path in paths}
+
+
+async def _wait_change(times: Times) -> int:
+    """Wait until a module that cannot be imported has changed, or a signal comes."""
+    code = 0
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
 
-            async def stop() -> None:
-                await anext(signals)
+            async def change() -> None:
+                nonlocal code
+                await _changed(times)
+                code = CHANGED
                 nursery.cancel_scope.cancel()
 
-            nursery.start_soon(stop)
-            await _changed(times)
-            return CHANGED
-    return 0
+            nursery.start_soon(change)
+            await anext(signals)
+            nursery.cancel_scope.cancel()
+    return code
 
 
 async def _changed(times: Times) -> str:

@@ -6,23 +6,37 @@ What needs a connection is loaded with the first one: a process that runs jobs o
 from typing import TYPE_CHECKING
 
 from triomq.jobs.definition import Call, JobDefinition
-from triomq.jobs.function import Caller, JobFunction, StreamCaller, StreamFunction
+from triomq.jobs.function import CallArguments, Caller, JobFunction, Sender, StreamCaller, StreamFunction
 from triomq.jobs.middleware import LogJobs, Middleware
 from triomq.jobs.options import JobOptions
 from triomq.jobs.orders import CallOptions, Order
-from triomq.jobs.registry import Jobs, JobSchedule, OptionArguments
+from triomq.jobs.registry import JobDecorator, Jobs, JobSchedule, OptionArguments, ScheduleDecorator
 from triomq.jobs.running import RunningJob, current_job, running
 
 if TYPE_CHECKING:
+    from triomq.jobs.blocking import BlockingCalls as BlockingCalls
+    from triomq.jobs.blocking import BlockingJob as BlockingJob
+    from triomq.jobs.blocking import BlockingStreams as BlockingStreams
+    from triomq.jobs.connecting import LocalBroker as LocalBroker
     from triomq.jobs.groups import as_ended as as_ended
     from triomq.jobs.groups import chain as chain
     from triomq.jobs.groups import gather as gather
     from triomq.jobs.groups import outcomes as outcomes
     from triomq.jobs.handle import Job as Job
     from triomq.jobs.handle import JobStream as JobStream
+    from triomq.jobs.link import Link as Link
+    from triomq.jobs.outside import BrokerBehindPortal as BrokerBehindPortal
+    from triomq.protocols.emqp import JobState as JobState
 
 # The module of each name that is loaded with its first use.
 _MODULES = {
+    "BlockingCalls": "triomq.jobs.blocking",
+    "BlockingJob": "triomq.jobs.blocking",
+    "BlockingStreams": "triomq.jobs.blocking",
+    "BrokerBehindPortal": "triomq.jobs.outside",
+    "Link": "triomq.jobs.link",
+    "LocalBroker": "triomq.jobs.connecting",
+    "JobState": "triomq.protocols.emqp",
     "Job": "triomq.jobs.handle",
     "JobStream": "triomq.jobs.handle",
     "as_ended": "triomq.jobs.groups",
@@ -39,15 +53,28 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "JobOptions",
     "CallOptions",
     "OptionArguments",
+    "CallArguments",
+    "JobDecorator",
+    "ScheduleDecorator",
+    # Where to
+    "LocalBroker",
+    "BrokerBehindPortal",
+    "Link",
     # What it sends, and gets
+    "Sender",
     "Caller",
     "StreamCaller",
     "Job",
+    "JobState",
     "JobStream",
     "as_ended",
     "chain",
     "gather",
     "outcomes",
+    # The same in plain threads
+    "BlockingCalls",
+    "BlockingStreams",
+    "BlockingJob",
     # Inside a job
     "RunningJob",
     "current_job",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from triomq.jobs.function import Caller, StreamCaller
 
 P = ParamSpec("P")
-R = TypeVar("R")
+R = TypeVar("R", covariant=True)
 T = TypeVar("T")
 V = TypeVar("V")
 

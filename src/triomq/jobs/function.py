@@ -46,7 +46,7 @@ class CallArguments(TypedDict, total=False):
     tied: bool
 
 
-class _Sender(Generic[P]):
+class Sender(Generic[P]):
     """What all ways to send have in common."""
 
     def __init__(self, jobs: "Jobs", definition: JobDefinition, options: CallOptions) -> None:
@@ -85,7 +85,7 @@ class _Sender(Generic[P]):
         return Job(link, request.duplicate_of or request.id, order.definition, request)
 
 
-class Caller(_Sender[P], Generic[P, R]):
+class Caller(Sender[P], Generic[P, R]):
     """The ways to have a function called by a worker; a job is one, and ``using`` makes others."""
 
     async def send(self, *args: P.args, **kwargs: P.kwargs) -> "Job[R]":
@@ -165,13 +165,13 @@ class Caller(_Sender[P], Generic[P, R]):
 
     @property
     def blocking(self) -> "BlockingCalls[P, R]":
-        """The same ways for plain threads: ``f.blocking.send(…)``."""
+        """The same ways for plain threads, as in ``f.blocking.send(…)``."""
         from triomq.jobs.blocking import BlockingCalls
 
         return BlockingCalls(self._for_threads())
 
 
-class StreamCaller(_Sender[P], Generic[P, T]):
+class StreamCaller(Sender[P], Generic[P, T]):
     """The ways to have a generator run by a worker; a job is one, and ``using`` makes others."""
 
     @asynccontextmanager
@@ -203,17 +203,18 @@ class StreamCaller(_Sender[P], Generic[P, T]):
 
     @property
     def blocking(self) -> "BlockingStreams[P, T]":
-        """The same for plain threads: ``f.blocking.stream(…)``."""
+        """The same for plain threads, as in ``f.blocking.stream(…)``."""
         from triomq.jobs.blocking import BlockingStreams
 
         return BlockingStreams(self._for_threads())
 
 
-class _Function(Generic[P, Returned]):
-    """A job that can be called as the function that it was."""
+class JobFunction(Caller[P, R], Generic[P, Returned, R]):
+    """A function that workers call; made by the decorators of ``Jobs``."""
 
-    _jobs: "Jobs"
-    definition: JobDefinition
+    def __init__(self, jobs: "Jobs", definition: JobDefinition) -> None:
+        super().__init__(jobs, definition, CallOptions())
+        update_wrapper(self, definition.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Returned:
         """Call the function here and now, as if it were no job."""
@@ -221,15 +222,7 @@ class _Function(Generic[P, Returned]):
 
     def __repr__(self) -> str:
         """Show the name."""
-        return f"<{type(self).__name__} {self.definition.name}>"
-
-
-class JobFunction(_Function[P, Returned], Caller[P, R], Generic[P, Returned, R]):
-    """A function that workers call; made by the decorators of ``Jobs``."""
-
-    def __init__(self, jobs: "Jobs", definition: JobDefinition) -> None:
-        Caller.__init__(self, jobs, definition, CallOptions())
-        update_wrapper(self, definition.function)
+        return f"<JobFunction {self.definition.name}>"
 
     def using(self, **options: Unpack[CallArguments]) -> Caller[P, R]:
         """Return the ways to send it with other options: ``await f.using(delay=60, priority=5).send(…)``.
@@ -243,12 +236,20 @@ class JobFunction(_Function[P, Returned], Caller[P, R], Generic[P, Returned, R])
         return Caller(self._jobs, self.definition, CallOptions(**options))
 
 
-class StreamFunction(_Function[P, AsyncIterator[T]], StreamCaller[P, T], Generic[P, T]):
+class StreamFunction(StreamCaller[P, T], Generic[P, T]):
     """A generator whose items come from a worker; made by the decorators of ``Jobs``."""
 
     def __init__(self, jobs: "Jobs", definition: JobDefinition) -> None:
-        StreamCaller.__init__(self, jobs, definition, CallOptions())
+        super().__init__(jobs, definition, CallOptions())
         update_wrapper(self, definition.function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        """Call the function here and now, as if it were no job."""
+        return cast("AsyncIterator[T]", self.definition.function(*args, **kwargs))
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"<StreamFunction {self.definition.name}>"
 
     def using(self, **options: Unpack[CallArguments]) -> StreamCaller[P, T]:
         """Return the ways to run it with other options; see ``JobFunction.using``."""

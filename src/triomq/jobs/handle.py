@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from triomq.clients import EMQPReply, EMQPRequest
     from triomq.protocols.emqp import JobState
 
-R = TypeVar("R")
+R = TypeVar("R", covariant=True)
 T = TypeVar("T")
 V = TypeVar("V")
 

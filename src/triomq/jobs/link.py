@@ -169,7 +169,12 @@ async def cancel_now(connection: EMQPConnection, job: bytes) -> None:
 
 
 async def cancel(connection: EMQPConnection, job: bytes, grace: float | None = None) -> bool:
-    """Cancel a job and those that it has sent; return whether there was one."""
+    """Cancel a job and those that it has sent; return whether there was one.
+
+    A broker without our extensions cannot be told.
+    """
+    if not connection.has_extensions:
+        return False
     try:
         await connection.cancel(job, grace=grace, tree=True)
     except NotFound:

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Never, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from triomq.jobs.handle import Job
     from triomq.jobs.link import Link
     from triomq.jobs.outside import WhereOutside
+    from triomq.jobs.worker import SyncPlace, Worker
 
 P = ParamSpec("P")
 C = TypeVar("C")
@@ -329,6 +330,30 @@ class Jobs:
         finally:
             self._where = ""
             self._link = None
+
+    def work(
+        self,
+        where: "Where",
+        *,
+        queues: Sequence[str] | Mapping[str, int] | None = None,
+        concurrency: int = 100,
+        processes: int = 0,
+        sync_place: "SyncPlace" = "here",
+    ) -> "AbstractAsyncContextManager[Worker]":
+        """Run jobs in this program: ``async with jobs.connect(broker), jobs.work(broker): …``; see ``open_worker``.
+
+        Args:
+            where: As for ``connect``.
+            queues: The queues to serve, with weights if they differ; those of these jobs if None.
+            concurrency: How many jobs run at a time in this Trio program.
+            processes: How many processes there are for sync jobs.
+            sync_place: Where sync jobs run without processes: ``here``, or in a ``thread``.
+        """
+        from triomq.jobs.worker import open_worker
+
+        return open_worker(
+            self, where, queues=queues, concurrency=concurrency, processes=processes, sync_place=sync_place
+        )
 
     @property
     def is_connected(self) -> bool:

@@ -9,7 +9,7 @@ import trio
 from triomq import Broker
 from triomq.app.testing import JobsInTest
 from triomq.errors import JobFailed, JobTimedOut
-from triomq.jobs import Jobs
+from triomq.jobs import Jobs, current_job
 
 
 class Program:
@@ -50,6 +50,50 @@ async def test_job_runs_and_its_result_comes_back(jobs: JobsInTest, program: Pro
     await jobs.work(program.jobs)
     assert await add.call(2, 3) == 5
     assert await multiply.call(2, 3) == 6
+
+
+async def test_error_of_a_job_is_raised_where_the_test_waits(jobs: JobsInTest, program: Program) -> None:
+    @program.jobs.job(retries=0)
+    async def fail() -> None:
+        raise KeyError("no such customer")
+
+    await jobs.work(program.jobs)
+    await fail.send()
+    with pytest.raises(KeyError, match="no such customer") as caught:
+        await jobs.wait_idle()
+    assert "attempt 1, in queue 'default'" in caught.value.__notes__[0]
+    await jobs.wait_idle()  # it is raised once
+
+
+async def test_errors_of_several_jobs_are_a_group_and_the_broker_raises_them_too(
+    jobs: JobsInTest, broker: Broker, program: Program
+) -> None:
+    @program.jobs.job(retries=0)
+    async def fail(number: int) -> None:
+        raise ValueError(number)
+
+    await jobs.work(program.jobs)
+    await fail.map([1, 2])
+    with pytest.RaisesGroup(ValueError, ValueError):
+        await jobs.broker.wait_idle()
+
+
+async def test_hour_of_backoff_takes_no_time(
+    jobs: JobsInTest, program: Program, autojump_clock: object, real_time: float
+) -> None:
+    @program.jobs.job(retries=5, backoff=(600, 3600))
+    async def fail_at_first() -> int:
+        if current_job().attempt < 4:
+            raise TimeoutError("not yet")
+        program.done.append(trio.current_time())
+        return current_job().attempt
+
+    await jobs.work(program.jobs)
+    began = trio.current_time()
+    job = await fail_at_first.send()
+    await jobs.wait_idle()
+    assert await job.result() == 4
+    assert 1800 < trio.current_time() - began < 10800
 
 
 async def test_delayed_job_runs_when_its_time_has_come(

@@ -212,7 +212,7 @@ async def test_client_and_worker_come_back_when_the_broker_was_restarted() -> No
 
 
 async def test_broker_that_is_not_there_is_said_so() -> None:
-    with pytest.raises(Disconnected, match="see that it runs there"):
+    with pytest.raises(Disconnected, match="see that one listens for eMQP there"):
         async with open_emqp("emqp://127.0.0.1:9?timeout=0.1"):
             pass
 

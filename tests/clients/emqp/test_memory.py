@@ -107,7 +107,7 @@ async def test_conversation_goes_on_after_a_crash_of_the_endpoint(autojump_clock
         await trio.testing.wait_all_tasks_blocked()
         with trio.fail_after(5):
             await emqp.send("q", b"2")
-        assert (await broker.queue("default").statistics()).ready == 2
+        assert (await broker.queue("q").statistics()).ready == 2
 
 
 async def test_conversation_goes_on_after_its_peer_in_the_broker_has_crashed(
@@ -119,7 +119,7 @@ async def test_conversation_goes_on_after_its_peer_in_the_broker_has_crashed(
         peer.ref.run_in_turn(lambda: 1 / 0)
         with trio.fail_after(5):
             await emqp.send("q", b"2")
-        assert (await broker.queue("default").statistics()).ready == 2
+        assert (await broker.queue("q").statistics()).ready == 2
 
 
 async def test_slow_worker_of_large_jobs_does_not_fill_the_memory(autojump_clock: object, broker: Broker) -> None:

@@ -78,22 +78,20 @@ async def test_progress_comes_to_the_requester_and_the_last_before_the_answer(
 
 
 async def test_cancel_reaches_the_worker_that_has_the_job(where: EMQPConnector, nursery: trio.Nursery) -> None:
+    has_begun = trio.Event()
+
     async def work(job: EMQPJob) -> None:
         cancelled = trio.Event()
         job.on_cancel = cancelled.set
+        has_begun.set()
         await cancelled.wait()
         job.end("cancelled", text=f"within {job.grace} s")
 
     nursery.start_soon(serve, where, work)
     async with open_emqp(where) as emqp:
         request = emqp.begin("q", b"1", SURE)
-        await request.accepted()
-        while True:  # it may be on its way to the worker
-            try:
-                await emqp.cancel(request.id, grace=0.5)
-                break
-            except NotFound:
-                await trio.sleep(0.001)
+        await has_begun.wait()
+        await emqp.cancel(request.id, grace=0.5)
         reply = await request.reply()
         assert (reply.extension.state, reply.extension.message) == ("cancelled", "within 0.5 s")
         with pytest.raises(NotFound):

@@ -11,6 +11,7 @@ from triomq.protocols.emqp import (
     ITEM_WINDOW,
     CancelAsked,
     Extension,
+    Headers,
     JobState,
     Progressed,
     Requested,
@@ -152,17 +153,33 @@ async def test_jobs_that_are_not_accepted_are_given_again_under_their_ids(autoju
 WANTED = ((b"first", SURE), (b"second", make_headers()), (b"third", SURE))
 
 
-async def test_job_without_a_guarantee_is_lost_with_the_broker_that_says_so(autojump_clock: object) -> None:
-    async with stubbed_client() as (emqp, broker):
-        request = emqp.begin("q", b"1", ASKED)
+@pytest.mark.parametrize(
+    ("capabilities", "headers", "is_lost"),
+    [
+        (("jobs",), ASKED, True),
+        (("jobs",), SURE, True),
+        (("jobs", "durable"), ASKED, True),
+        (("jobs", "durable"), SURE, False),
+    ],
+)
+async def test_job_that_the_next_broker_does_not_know_is_lost_unless_it_may_be_on_disk(
+    autojump_clock: object, capabilities: tuple[str, ...], headers: Headers, is_lost: bool
+) -> None:
+    async with stubbed_client(capabilities=capabilities) as (emqp, broker):
+        request = emqp.begin("q", b"1", headers)
         await broker.spoken()
         broker.engine.acknowledge(request.id)
         await broker.spoken()
-        await request.accepted()
-        broker.engine.refuse(b"", "inform", "begin with INFORM")
+        await broker.go()
+        await broker.come()
+        (asked,) = await broker.heard(StatesAsked)
+        broker.engine.report_state(request.id, JobState(state="unknown"))
+        broker.engine.acknowledge(asked.msgid)
         await broker.spoken()
-        with pytest.raises(Disconnected, match="no guarantee"):
-            await request.reply()
+        assert request.is_over is is_lost
+        if is_lost:
+            with pytest.raises(Disconnected, match="knows nothing of the job"):
+                await request.reply()
 
 
 async def test_what_is_left_until_the_deadline_is_said_at_each_sending(autojump_clock: object) -> None:
@@ -201,22 +218,22 @@ async def test_connection_that_ends_fails_what_waits(autojump_clock: object) -> 
 
 async def test_answer_that_was_lost_while_we_were_away_is_asked_for(autojump_clock: object) -> None:
     async with stubbed_client() as (emqp, broker):
-        kept, lost, running, unknown = [await begun(emqp, broker) for _ in range(4)]
+        kept, lost, running, waiting = [await begun(emqp, broker) for _ in range(4)]
         await broker.go()
         await broker.come()
         (asked,) = await broker.heard(StatesAsked)
-        assert (asked.requests, asked.extension.follow) == ((kept.id, lost.id, running.id, unknown.id), False)
+        assert (asked.requests, asked.extension.follow) == ((kept.id, lost.id, running.id, waiting.id), False)
         broker.engine.report_state(kept.id, JobState(state="failed", attempt=2, type="E", message="no"), b"5")
         broker.engine.report_state(lost.id, JobState(state="ok"))
         broker.engine.report_state(running.id, JobState(state="running"))
-        broker.engine.report_state(unknown.id, JobState(state="unknown"))
+        broker.engine.report_state(waiting.id, JobState(state="waiting"))
         broker.engine.acknowledge(asked.msgid)
         await broker.spoken()
         reply = await kept.reply()
         assert (reply.message, reply.extension) == (b"5", Extension(state="failed", attempt=2, type="E", message="no"))
         with pytest.raises(Disconnected, match="its answer was lost"):
             await lost.reply()
-        for request in (running, unknown):
+        for request in (running, waiting):
             broker.engine.report_state(request.id, JobState(state="ok"))  # as another follower may have it
             broker.engine.reply(request.id, b"6")
             await broker.spoken()

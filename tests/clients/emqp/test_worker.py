@@ -1,5 +1,7 @@
 """A worker and its jobs, with a broker that says what the test wants."""
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -84,6 +86,25 @@ async def test_job_says_what_its_requester_wants(autojump_clock: object) -> None
         assert (first.deadline, first.extension.parent) == (trio.current_time() + 2.5, ("p", 3))
         assert (second.timeout, second.deadline, second.headers.reply_requested) == (9.0, float("inf"), False)
         assert list(worker.jobs) == [first, second]
+
+
+async def test_jobs_that_come_together_go_to_all_tasks_that_wait(autojump_clock: object) -> None:
+    async with stubbed_worker(slots=9) as (worker, broker), trio.open_nursery() as nursery:
+        got: list[list[bytes]] = []
+
+        async def take(*, count: int) -> None:
+            got.append([(await anext(worker)).id for _ in range(count)])
+            await trio.sleep_forever()
+
+        for count in (1, 2, 1):
+            nursery.start_soon(partial(take, count=count))
+        await broker.spoken()
+        for job in (b"a", b"b", b"c", b"d"):
+            broker.engine.request(job, "q", NO_HEADERS, b"1")
+        await broker.spoken()
+        assert sorted(job for jobs in got for job in jobs) == [b"a", b"b", b"c", b"d"]
+        assert sorted(map(len, got)) == [1, 1, 2]
+        nursery.cancel_scope.cancel()
 
 
 async def test_job_beyond_the_slots_is_given_back(autojump_clock: object) -> None:

@@ -7,10 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-import msgspec
 import trio
 
 import triomq
@@ -22,12 +21,14 @@ from triomq.protocols.emqp import Extension, make_headers
 
 from ..harness import START, Life
 from .oracle import LIMIT, JobOracle
-from .task import QUEUE, Task, shown
+from .task import QUEUE, URL, Task, call_of, shown
 
-WORKERS, SLOTS = 3, 8
+WORKERS, POOLS, SLOTS = 2, 1, 8
 
 WINDOW = 200
 """Jobs that have not ended, as far as the client knows: enough that workers are busy."""
+
+WORKER, POOL = "crash.jobs.worker", "crash.jobs.pool"
 
 DEAD = "jobs.dead"
 """The queue of jobs that were given up."""
@@ -47,7 +48,7 @@ class Party:
         self.chance = chance
         self.oracle = JobOracle(self._log)
         self.life: Life | None = None
-        self.workers: list[trio.Process] = []
+        self.workers: list[tuple[str, trio.Process]] = []
         self.said = b""
         self._port = 0
 
@@ -76,17 +77,36 @@ class Party:
         self._port = int(line.split()[1])
         self.life = Life(process, self._port, 0)
 
-    async def start_worker(self) -> None:
+    async def start_worker(self, module: str) -> None:
         """Start another worker."""
-        self.workers.append(await self._open("crash.jobs.worker", str(self._port), str(self._log), str(SLOTS)))
+        slots = [str(SLOTS)] if module == WORKER else []
+        self.workers.append((module, await self._open(module, str(self._port), str(self._log), *slots)))
 
     async def kill_worker(self) -> None:
-        """Kill a worker, and start another one."""
-        worker = self.workers.pop(self.chance.randrange(len(self.workers)))
+        """Kill a worker, and start another one like it."""
+        module, worker = self.workers.pop(self.chance.randrange(len(self.workers)))
+        children = children_of(worker.pid)
         worker.kill()
         await worker.wait()
         self.oracle.deaths[worker.pid] = time.monotonic()
-        await self.start_worker()
+        for child in children:
+            await self._wait_gone(child)
+        await self.start_worker(module)
+
+    async def kill_job(self) -> None:
+        """Kill the process of a job."""
+        children = [child for module, worker in self.workers if module == POOL for child in children_of(worker.pid)]
+        if children:
+            child = self.chance.choice(children)
+            os.kill(child, signal.SIGKILL)
+            await self._wait_gone(child)
+
+    async def _wait_gone(self, process: int) -> None:
+        """Wait until a process that is not our own child is gone: with its parent a job's process ends by itself."""
+        with trio.fail_after(START):
+            while is_alive(process):  # noqa: ASYNC110  # nobody tells
+                await trio.sleep(0.01)
+        self.oracle.deaths[process] = time.monotonic()
 
     async def kill_broker(self) -> None:
         """Kill the broker, and start the next one."""
@@ -110,7 +130,8 @@ class Party:
 
     async def close(self) -> None:
         """Leave no process behind."""
-        for process in (*self.workers, *((self.life.process,) if self.life is not None else ())):
+        workers = [worker for _, worker in self.workers]
+        for process in (*workers, *((self.life.process,) if self.life is not None else ())):
             process.kill()
             await process.wait()
 
@@ -121,7 +142,7 @@ class Party:
         task = make(number, self.chance)
         limit = LIMIT if task.key else 0
         extension = Extension(unique=task.unique, key=task.key, limit=limit, retries=task.failures, backoff=(10, 100))
-        request = client.begin(QUEUE, msgspec.json.encode(task), _GUARANTEE, extension)
+        request = client.begin(QUEUE, call_of(task), _GUARANTEE, extension)
         await request.accepted()
         if request.duplicate_of:
             self.oracle.duplicates += 1
@@ -156,10 +177,28 @@ class Party:
         return [str((letter.properties.headers or {})["x-job-id"]) for letter in letters], left
 
 
+def children_of(process: int) -> list[int]:
+    """Return the children of a process."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def is_alive(process: int) -> bool:
+    """Return whether a process runs, and is not only waited for."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 _GUARANTEE = make_headers(guarantee=True)
 
 KILLS: Mapping[str, Callable[[Party], Awaitable[None]]] = {
     "a worker": Party.kill_worker,
+    "a job's process": Party.kill_job,
     "the broker": Party.kill_broker,
     "the store": Party.kill_store,
     "broker, store and a worker": Party.kill_all,
@@ -173,8 +212,8 @@ async def open_party(directory: Path, seed: int) -> AsyncIterator[Party]:
         party = Party(directory, random.Random(seed), nursery)
         try:
             await party.start_broker()
-            for _ in range(WORKERS):
-                await party.start_worker()
+            for module in (*[WORKER] * WORKERS, *[POOL] * POOLS):
+                await party.start_worker(module)
             yield party
         finally:
             with trio.CancelScope(shield=True):
@@ -194,7 +233,7 @@ async def run(
         work: Jobs that are done between two kills, at most.
     """
     async with open_party(directory, seed) as party:
-        async with open_emqp(f"emqp://127.0.0.1:{party._port}?heartbeat=0.5&silence=3&timeout=60") as client:
+        async with open_emqp(URL.format(party._port)) as client:
             async with trio.open_nursery() as sending:
 
                 async def send_all() -> None:

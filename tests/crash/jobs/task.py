@@ -4,6 +4,8 @@ import msgspec
 
 QUEUE = "work"
 
+URL = "emqp://127.0.0.1:{}?heartbeat=0.5&silence=3&timeout=60"
+
 
 class Task(msgspec.Struct, frozen=True):
     """A job.
@@ -26,3 +28,14 @@ class Task(msgspec.Struct, frozen=True):
 def shown(job: bytes) -> str:
     """Return an id as a word."""
     return job.decode("latin-1")
+
+
+def call_of(task: Task) -> bytes:
+    """Return the message of a job."""
+    call = {"path": "crash", "callable": "do", "args": [task], "kwargs": {}, "class_args": [], "class_kwargs": {}}
+    return msgspec.json.encode(["run", call])
+
+
+def task_of(message: bytes) -> Task:
+    """Return the task of a message."""
+    return msgspec.convert(msgspec.json.decode(message)[1]["args"][0], Task)

@@ -65,10 +65,20 @@ async def test_worker_prefers_its_heavier_queue(served: Served) -> None:
     assert [request.rest[0] for request in requests] == [b"first", b"first", b"later", b"later"]
 
 
-async def test_job_for_a_queue_that_nobody_declared_goes_to_the_default_one(served: Served) -> None:
-    client = await served.client()
+async def test_job_of_a_released_client_for_a_queue_that_nobody_declared_goes_to_the_default_one(
+    served: Served,
+) -> None:
+    client = served.connect()
     await client.request(CALL, "unheard-of")
     worker = await served.worker("default", ready=1)
+    (request,) = await worker.hear(b"REQUEST")
+    assert request.rest[0] == b"unheard-of"
+
+
+async def test_job_waits_in_the_queue_that_it_names_for_workers_that_come_later(served: Served) -> None:
+    client, _ = await served.client(), await served.worker("default", ready=1)
+    await client.request(CALL, "unheard-of")
+    worker = await served.worker("unheard-of", ready=1)
     (request,) = await worker.hear(b"REQUEST")
     assert request.rest[0] == b"unheard-of"
 

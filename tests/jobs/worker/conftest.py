@@ -10,8 +10,10 @@ import trio
 from tests.jobs.worker import work
 
 from triomq.jobs.child.execution import Ending, Task
+from triomq.jobs.child.program import ChildSetUp
 from triomq.jobs.worker.children import ChildSet
 from triomq.jobs.worker.pooled import JobKind, PooledJob
+from triomq.jobs.worker.process import search_path
 
 KINDS = {name: JobKind(definition) for name, definition in work.jobs.definitions.items()}
 
@@ -107,7 +109,7 @@ def fifos(tmp_path: Path) -> Fifos:
 
 @asynccontextmanager
 async def running_children(ends: Recorder, size: int = 1) -> AsyncIterator[ChildSet]:
-    children = ChildSet("tests.jobs.worker.work:jobs", size, ends)
+    children = ChildSet(ChildSetUp(search_path(), "tests.jobs.worker.work:jobs", ""), size, ends)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(children.watch)
         for child in children.children:

@@ -218,3 +218,23 @@ async def test_job_whose_deadline_has_come_is_not_begun(recorder: Recorder) -> N
         children.take([job])
         await recorder.wait_answered(job)
     assert recorder.failures[job].state == "expired"
+
+
+async def test_child_that_stands_still_keeps_one_job_and_goes_on_later(recorder: Recorder) -> None:
+    recorder.takes_back = True
+    async with running_children(recorder) as children:
+        pid = children.children[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        jobs = [make_job("nothing") for _ in range(5)]
+        for job in jobs:
+            job.kind.mean.add(0.00001)
+        children.take(jobs)
+        await recorder.wait_given_back(4)
+        os.kill(pid, signal.SIGCONT)
+        await recorder.wait_answered(jobs[0])
+        after = make_job("echo", "awake")
+        children.take([after])
+        await recorder.wait_answered(after)
+        assert recorder.given_back == jobs[1:]
+        assert not recorder.failures

@@ -49,12 +49,6 @@ async def working(broker: Broker, jobs: Jobs, **options: object) -> AsyncIterato
         yield Caller(connection, jobs), worker
 
 
-def cancel(worker: Worker, grace: float | None = None) -> None:
-    """Cancel the job that it has, as the broker does for its requester."""
-    ((job,),) = [lane.held for lane in worker.pool.lanes]
-    job.cancelled(grace)
-
-
 with_children = partial(working, jobs=work.jobs, processes=1)
 
 
@@ -148,21 +142,39 @@ async def test_async_job_is_cancelled(broker: Broker, autojump_clock: trio.testi
         begun.set()
         await trio.sleep_forever()
 
-    async with working(broker, jobs) as (caller, worker):
+    async with working(broker, jobs) as (caller, _):
         request = caller.send("sleep")
         await begun.wait()
-        cancel(worker)
+        await caller.connection.cancel(request.id)
         assert (await request.reply()).extension.state == "cancelled"
 
 
 async def test_sync_job_is_cancelled(broker: Broker, fifos: Fifos) -> None:
-    async with with_children(broker) as (caller, worker):
+    async with with_children(broker) as (caller, _):
         request = caller.send("hang", fifos.begun)
         await fifos.wait_begun()
-        cancel(worker, 0.2)
+        await caller.connection.cancel(request.id, grace=0.2)
         with trio.fail_after(60):
             assert (await request.reply()).extension.state == "cancelled"
         assert (await caller.call("echo", "still here")).extension.state == "ok"
+
+
+async def test_items_of_generators_come_in_order_before_the_answer(broker: Broker) -> None:
+    jobs = Jobs()
+
+    @jobs.job(name="async_count")
+    async def async_count(number: int) -> AsyncIterator[int]:
+        for value in range(number):
+            yield value
+
+    async with working(broker, jobs) as (caller, _):
+        request = caller.send("async_count", 200, stream=True)
+        assert [item async for item in request.items()] == [b"%d" % number for number in range(200)]
+        assert (await request.reply()).extension.state == "ok"
+    async with with_children(broker) as (caller, _):
+        request = caller.send("count_to", 200, stream=True)
+        assert [item async for item in request.items()] == [b"%d" % number for number in range(200)]
+        assert (await request.reply()).extension.state == "ok"
 
 
 async def test_drain_ends_what_has_begun_and_returns_the_rest(broker: Broker, fifos: Fifos) -> None:

@@ -25,6 +25,10 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Name or address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port; 0 takes one that is free.", min=0, max=65535)] = None,
     path: Annotated[str | None, typer.Option(help="Unix socket to listen on instead.")] = None,
+    emqp: Annotated[
+        int | None,
+        typer.Option(help="Listen for eMQP too, for jobs and workers; these look for port 47291.", min=0, max=65535),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Directory for durable queues and messages; without it all is in memory.")
     ] = None,
@@ -39,7 +43,9 @@ def serve(
 
     Options go before environment variables (TRIOMQ_…), and those before the file.
     """
-    given: dict[str, object] = {"host": host, "port": port, "path": path, "level": log_level, "format": log_format}
+    given: dict[str, object] = {
+        "host": host, "port": port, "path": path, "emqp": emqp, "level": log_level, "format": log_format
+    }  # fmt: skip
     if data is not None:
         given["data"] = str(data.absolute())  # from here, not from the folder of the configuration
     options = {option: value for option, value in given.items() if value is not None}

@@ -24,6 +24,7 @@ from triomq.clients.emqp.request import EMQPReply, EMQPRequest, NotAnswered
 from triomq.clients.emqp.topics import EMQPSubscription
 from triomq.errors import AccessRefused, Disconnected, LimitExceeded, LocalProtocolError, NotFound, Refused
 from triomq.protocols.emqp import (
+    DURABLE,
     ENDED,
     MOST_IDS,
     NO_EXTENSION,
@@ -41,16 +42,12 @@ from triomq.protocols.emqp import (
     Replied,
     StateReported,
     TopicPublished,
-    Unknown,
     make_headers,
     schedule_key,
 )
 
 _MOST_UNACCEPTED: Final = 2000
 """Requests without ACK before those who send more wait: what a broker takes in 100 ms, as a slow disk does."""
-
-_KNOWN_ENDS: Final = ENDED - {"unknown"}
-"""Ends of which the broker is sure; after a restart it may know nothing of a job that still waits in its queue."""
 
 _ERRORS: Final[Mapping[str, type[Refused]]] = {
     "forbidden": AccessRefused,
@@ -462,11 +459,20 @@ class EMQPConnection:
         if event.request in self._unsure:
             self._unsure.discard(event.request)
             pending = self._pending.get(event.request)
-            if isinstance(pending, EMQPRequest) and event.state.state in _KNOWN_ENDS:
-                del self._pending[event.request]
-                pending.has_ended(event)
+            if isinstance(pending, EMQPRequest):
+                self._resolve(pending, event)
         for reports in self._reports.get(event.request, ()):
             reports.put(event)
+
+    def _resolve(self, request: EMQPRequest, report: StateReported) -> None:
+        """End a request that has ended while we were away, or is lost with the last broker."""
+        if report.state.state == "unknown":
+            # One that is on disk may wait in its queue: the broker will know it when it comes to it.
+            if not (request.has_guarantee and DURABLE in self._link.engine.capabilities):
+                self._fail(request, Disconnected("the broker knows nothing of the job any more: was it restarted?"))
+        elif report.state.state in ENDED:
+            del self._pending[request.id]
+            request.has_ended(report)
 
     def _all_reports(self) -> Iterable[EMQPReports]:
         return {id(each): each for some in self._reports.values() for each in some}.values()
@@ -482,9 +488,9 @@ class EMQPConnection:
 
     def _opened(self, event: Opened) -> None:
         """Do again what the broker may not have heard, or has forgotten."""
-        if self._broker_left:
-            self._broker_left = False
+        if self._broker_left and not self.has_extensions:
             self._forgotten()
+        self._broker_left = False
         engine = self._link.engine
         if self.has_extensions:
             for topic in self._topics:
@@ -515,8 +521,8 @@ class EMQPConnection:
         for first in range(0, len(requests), MOST_IDS):
             self._command(partial(_ask_for_answers, jobs=requests[first : first + MOST_IDS]))
 
-    def _forgotten(self, event: Unknown | None = None) -> None:
-        """Fail what only the memory of the last broker had."""
+    def _forgotten(self) -> None:
+        """Fail what only the memory of the last broker had, which cannot be asked."""
         for pending in list(self._pending.values()):
             if pending.is_accepted and not pending.has_guarantee:
                 self._fail(pending, Disconnected("the broker was restarted, and the job had no guarantee"))
@@ -536,6 +542,5 @@ _HANDLERS: Final[Mapping[type, Callable[[EMQPConnection, Any], None]]] = {
     TopicPublished: EMQPConnection._published,
     PeerLeaving: EMQPConnection._left,
     Opened: EMQPConnection._opened,
-    Unknown: EMQPConnection._forgotten,
 }
 """What each event does."""

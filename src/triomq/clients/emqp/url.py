@@ -63,10 +63,15 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def trouble(self) -> str:
         """What may be wrong if no broker lets us in in time."""
-        takes = "these keys" if self.keys else "this user" if self.user else "peers without a password"
+        if self.keys:
+            takes = "takes these keys: it has security 'curve', and a user who owns them"
+        elif self.user:
+            takes = "takes this user: it has security 'plain'; with 'null' write the URL without a user"
+        else:
+            takes = "takes peers without a password: it has security 'null'; with 'plain' write emqp://user:password@…"
         return (
-            f"no broker at {self.address} lets us in within {self.timeout:g} s; "
-            f"see that it runs there, and takes {takes}"
+            f"no broker at {self.address} lets us in within {self.timeout:g} s; see that one listens for eMQP there "
+            f"(triomq serve --emqp {self.port}), and {takes}"
         )
 
     def connect(self, identity: str) -> EMQPSocket:

@@ -66,7 +66,8 @@ class EMQPWorker:
         self._name = connector.name
         self._jobs: dict[bytes, EMQPJob] = {}  # not answered, or not heard to be
         self._inbox: deque[EMQPJob] = deque()
-        self._lot = trio.lowlevel.ParkingLot()
+        self._takers = trio.lowlevel.ParkingLot()
+        self._leavers = trio.lowlevel.ParkingLot()
         self._offered = 0  # slots that the broker knows of
         self._held: list[Callable[[], None]] = []  # what to say when the broker knows us
         self._values: dict[EMQPJob, bytes] = {}  # that wait for their time
@@ -101,11 +102,11 @@ class EMQPWorker:
             self._link.engine.leave()
             if not self.give_back(waiting):
                 self._inbox.extend(waiting)
-            self._lot.unpark_all()
+            self._takers.unpark_all()
             self._link.flush()
         await trio.lowlevel.checkpoint()
         while self._jobs:
-            await self._lot.park()
+            await self._leavers.park()
 
     # Jobs
 
@@ -131,7 +132,7 @@ class EMQPWorker:
         """Wait for jobs, and return all that have come; none once it leaves."""
         await trio.lowlevel.checkpoint()
         while not self._inbox and not self._drains:
-            await self._lot.park()
+            await self._takers.park()
         jobs = list(self._inbox)
         self._inbox.clear()
         return jobs
@@ -144,8 +145,11 @@ class EMQPWorker:
         while not self._inbox:
             if self._drains:
                 raise StopAsyncIteration
-            await self._lot.park()
-        return self._inbox.popleft()
+            await self._takers.park()
+        job = self._inbox.popleft()
+        if self._inbox:
+            self._takers.unpark()
+        return job
 
     def answer(self, job: EMQPJob, message: bytes, extension: Extension) -> None:
         """Answer a job; a second answer to the same one does nothing. It goes out at the end of the turn.
@@ -155,7 +159,7 @@ class EMQPWorker:
         """
         if job.answered:
             return
-        if (value := self._values.pop(job, None)) is not None:
+        if self._values and (value := self._values.pop(job, None)) is not None:
             self._say(job, value, job.numbered())
         if self._is_heard:
             self._link.engine.reply(job.id, message, extension)
@@ -206,7 +210,7 @@ class EMQPWorker:
         if self._jobs.get(job.id) is job:
             del self._jobs[job.id]
         if self._drains and not self._jobs:
-            self._lot.unpark_all()
+            self._leavers.unpark_all()
 
     def _offer(self) -> None:
         """Tell the broker of the slots that it does not know of."""
@@ -267,7 +271,8 @@ class EMQPWorker:
         self._jobs[job.id] = job
         if wanted or not self.give_back([job]):
             self._inbox.append(job)
-            self._lot.unpark()
+            if len(self._inbox) == 1:  # who takes it wakes the next, if there is more by then
+                self._takers.unpark()
 
     def _cancel_asked(self, event: CancelAsked) -> None:
         job = self._jobs.get(event.request)

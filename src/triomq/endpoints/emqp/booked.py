@@ -79,7 +79,7 @@ class BookedSide:
             attempt = origin.begun + batch.attempts + 1
             if book.admit(entry, attempt, self, batch, position):
                 return DispatchedJob(
-                    batch, position, name, origin.headers, origin.replying, now, origin,
+                    batch, position, name, origin.headers, origin.replying, now, origin, origin.timeout,
                     entry=entry, attempt=attempt, deadline=origin.deadline,
                 )  # fmt: skip
         self.spare += 1

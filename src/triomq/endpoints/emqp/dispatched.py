@@ -24,6 +24,7 @@ class DispatchedJob(msgspec.Struct, eq=False):
         replying: The same, as the worker gets it.
         given: When the worker got it, on Trio's clock.
         origin: Whom to answer, and what else all jobs have that came as it did; None if it came over another wire.
+        timeout: Seconds that it may take; 0 is without limit.
         reply_to: With another wire: where the answer goes, empty for nowhere.
         correlation_id: With that: what is to stand on it.
         entry: The job in the book; None if it is in none.
@@ -38,6 +39,7 @@ class DispatchedJob(msgspec.Struct, eq=False):
     replying: bytes
     given: float
     origin: Origin | None
+    timeout: float = 0.0
     reply_to: str = ""
     correlation_id: str | None = None
     entry: BookedJob | None = None

@@ -32,7 +32,7 @@ from triomq.endpoints.emqp.topics import TopicListener
 from triomq.endpoints.emqp.worker import Tally
 from triomq.endpoints.jobs import JobBook, ResultBook
 from triomq.errors import ConfigError
-from triomq.protocols.emqp import LEAST_FRAMES, USUAL_FRAMES, VERSION, BrokerEngine, message_ids
+from triomq.protocols.emqp import DURABLE, LEAST_FRAMES, USUAL_FRAMES, VERSION, BrokerEngine, message_ids
 from triomq.transports.zmq import MessageForm, ZAPMechanism
 
 _HIGH_WATER: Final = 200
@@ -118,6 +118,8 @@ class EMQPEndpoint(Endpoint):
             raise ConfigError(f"there is no domain {self.domain_name!r}")
         if TOPICS not in domain.directory.sinks:
             await domain.ref.ask(DeclareSink(TOPICS, SinkOptions(kind=SinkKind.TOPIC)))
+        if domain.directory.persistence is not None:
+            self._announce_durable()
         self.jobs = job_book(self.context, domain.directory)
         self.results = result_book(self.context, domain.directory)
         await hold_delivered(domain.directory, self.jobs, self.job_origins)
@@ -129,6 +131,12 @@ class EMQPEndpoint(Endpoint):
         if self.book is not None:
             self.start_task(self._run_schedules, self.book)
         self.start_task(self._run_clock, self.jobs)
+
+    def _announce_durable(self) -> None:
+        """Tell peers that jobs with a guarantee survive a restart: then they go on waiting for answers."""
+        capabilities = (*self._settings.capabilities, DURABLE)
+        self._settings = msgspec.structs.replace(self._settings, capabilities=capabilities)
+        self._internal_settings = msgspec.structs.replace(self._internal_settings, capabilities=capabilities)
 
     def _find_book(self, directory: Directory) -> ScheduleBook:
         """Return the domain's schedules, which are read from the store once."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from triomq.core import CachedRoute, Confirms, Head, RoutedRun, traits_of
+from triomq.core import CachedRoute, Confirms, DeclareQueue, Head, RoutedRun, traits_of
 from triomq.endpoints.emqp.acceptance import Acceptance
 from triomq.endpoints.emqp.content import EMQP_CODEC, PREFIXES, TOPICS, RequestProperties, encode_request, split_request
 from triomq.endpoints.emqp.job_content import JOB_CODEC, JOB_PREFIXES, JobProperties
@@ -125,6 +125,9 @@ class Intake:
     def _request_booked(self, run: RequestRun) -> bool:
         """Take those of some jobs that the book does not know yet."""
         peer = self._peer
+        if run.queue and run.queue not in peer.directory.queues:
+            # Its workers may come later: in the default queue no worker of its own would find it.
+            peer.ask(peer.domain, DeclareQueue(run.queue, JOB_QUEUE, peer.session))
         queue = queue_for(run.queue, peer.directory, peer.domain, JOB_QUEUE)
         route, name = peer.routes.find("", queue), run.queue or queue
         accepted = self._acceptance.accept(run, queue)

@@ -88,12 +88,14 @@ class JobOrigin(Origin):
         found: The properties of one of them; their id does not matter.
     """
 
-    __slots__ = ("begun", "deadline", "terms")
+    __slots__ = ("begun", "deadline", "terms", "timeout")
 
     def __init__(self, found: JobProperties) -> None:
         super().__init__(found)
         self.begun = found.begun
         self.deadline = found.deadline
+        self.timeout = self.extension.timeout / 1000 or self.headers.timeout
+        """Seconds that an attempt may take; 0 is without limit."""
         terms = terms_of(msgspec.structs.replace(self.extension, deadline=None), self.headers, 0.0)
         self.terms = msgspec.structs.replace(terms, deadline=found.deadline) if found.deadline else terms
 

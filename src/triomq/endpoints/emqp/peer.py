@@ -379,7 +379,8 @@ class EMQPPeer(RouterClient):
         """Return when something is due, be it the engine's or the base's."""
         timer = self.engine.next_timer()
         own = self._last_message + _SILENT_GUEST if timer is None else timer
-        return min(super().due_at(), own)
+        late = inf if self.worker is None else self.worker.next_deadline
+        return min(super().due_at(), own, late)
 
     def due(self, now: float) -> None:
         """Let the engine do what is due: heartbeats, silence."""

@@ -44,13 +44,12 @@ def cancel_job(peer: "EMQPPeer", event: CancelAsked) -> None:
     """Cancel a job; ACK says that it will not begin, or that its worker was told to end it."""
     book = peer.hub.jobs
     job = book.jobs.get(event.request)
-    if job is not None:
-        if not may_cancel(peer, job.user):
-            raise AccessRefused("the job is another user's, and you are no administrator")
-        grace = event.extension.grace
-        book.cancel(job, tree=event.extension.tree, grace=None if grace is None else grace / 1000)
-    elif book.ended.get(event.request) is None:
-        raise NotFound(f"there is no job {event.request[:40]!r}")
+    if job is None:
+        raise NotFound(f"there is no job {event.request[:40]!r}, or it has ended")
+    if not may_cancel(peer, job.user):
+        raise AccessRefused("the job is another user's, and you are no administrator")
+    grace = event.extension.grace
+    book.cancel(job, tree=event.extension.tree, grace=None if grace is None else grace / 1000)
     peer.acknowledge_when_safe(event.msgid)
 
 

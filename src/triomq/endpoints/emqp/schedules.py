@@ -45,9 +45,12 @@ from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.memory_listener import NOBODY
 from triomq.endpoints.base.statistics import ScheduleStatistics
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request
-from triomq.endpoints.emqp.queues import queue_for
+from triomq.endpoints.emqp.job_book import job_book
+from triomq.endpoints.emqp.job_content import JOB_CODEC, JobProperties, encode_job, terms_of
+from triomq.endpoints.emqp.queues import JOB_QUEUE, queue_for
+from triomq.endpoints.jobs import BookedJob
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt
-from triomq.protocols.emqp import Headers, call_name, make_headers, parse_headers
+from triomq.protocols.emqp import NO_EXTENSION, Headers, call_name, decode_extension, make_headers, parse_headers
 from triomq.timetable import Progress, Timetable, advance, begin, resume
 
 MOST: Final = 10_000
@@ -286,18 +289,45 @@ class Scheduler(Client):
 
     def _publish(self, key: str, schedule: Schedule) -> None:
         domain = self.context.domains[self._domain]
-        queue = queue_for(schedule.queue, domain.directory, domain.ref)
         asked = parse_headers(schedule.headers)
         headers = make_headers(guarantee=asked.guarantee, retry_count=asked.retry_count, timeout=asked.timeout)
         tick = f"{key}-{schedule.progress.due:.3f}".encode()
+        if schedule.owner:
+            self._publish_booked(schedule, tick, headers)
+            return
+        queue = queue_for(schedule.queue, domain.directory, domain.ref)
         encoded = encode_request(RequestProperties(tick, headers.frame, user=schedule.user))
         traits = traits_of(codec=EMQP_CODEC, publisher=0, persistent=headers.guarantee)
-        head = Head("", schedule.queue, 0, len(encoded), len(encoded), traits=traits)
+        self._put(schedule, queue, Head("", schedule.queue, 0, len(encoded), len(encoded), traits=traits), encoded)
+
+    def _publish_booked(self, schedule: Schedule, tick: bytes, headers: Headers) -> None:
+        """Publish a job of the book, unless the one before it holds its unique key still."""
+        domain = self.context.domains[self._domain]
+        extension = decode_extension(schedule.extension) if schedule.extension else NO_EXTENSION
+        terms = terms_of(extension, headers, self._book.now())
+        queue = queue_for(schedule.queue, domain.directory, domain.ref, JOB_QUEUE)
+        jobs = job_book(self.context, domain.directory)
+        if jobs.accept(BookedJob(tick, queue, schedule.user, b"", terms, headers.guarantee)) is not None:
+            return
+        priority = extension.priority or 0
+        encoded = encode_job(
+            JobProperties(
+                tick, headers.frame, b"", schedule.user, schedule.extension, deadline=terms.deadline, priority=priority
+            )
+        )
+        traits = traits_of(codec=JOB_CODEC, publisher=0, persistent=headers.guarantee, has_priority=priority > 0)
+        try:
+            self._put(schedule, queue, Head("", schedule.queue, 0, len(encoded), len(encoded), traits=traits), encoded)
+        except BaseException:
+            jobs.withdraw(tick)
+            raise
+
+    def _put(self, schedule: Schedule, queue: str, head: Head, encoded: bytes) -> None:
+        """Publish a message as the user who has set a schedule."""
         users = self.context.users
         access = users.access(schedule.user, self._domain) if schedule.user != NOBODY else EVERYTHING
-        publisher = self._publisher(access)
         content = encoded + schedule.message
-        publisher.publish(CachedRoute("", queue), head, [content], len(content))
+        self._publisher(access).publish(CachedRoute("", queue), head, [content], len(content))
 
     def _publisher(self, access: Permissions) -> Publisher:
         return Publisher(self.context.domains[self._domain].directory, access, self._turn)

@@ -41,14 +41,20 @@ class _Question:
         found = book.state_of(request)
         if found is not None and not found.has_ended:
             self._tell(request, found if may_look_at(self._peer, found.user) else None)
-            if self._wanted.follow and may_look_at(self._peer, found.user):
-                book.follow(request, Following(self._peer, self._wanted.result))
+            self._follow(request, found)
             return
         owner = results.owner(request)
         if owner is not None and may_look_at(self._peer, owner):
             results.read(request, partial(self._read, request))
         else:
             self._tell(request, found)
+
+    def _follow(self, request: bytes, found: JobSummary) -> None:
+        """Have the peer hear of changes from now on, or not any more."""
+        book, following = self._peer.hub.jobs, Following(self._peer, self._wanted.result)
+        book.followers.remove(request, following)
+        if self._wanted.follow and may_look_at(self._peer, found.user):
+            book.follow(request, following)
 
     def _tell(self, request: bytes, found: JobSummary | None) -> None:
         state = JobState(state="unknown") if found is None else _state(found.state, found.queue, found.attempt)

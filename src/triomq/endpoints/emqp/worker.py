@@ -21,7 +21,7 @@ Rules:
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -87,6 +87,12 @@ class Tally:
         """Milliseconds that the last of them took."""
 
 
+_Deadline: TypeAlias = tuple[float, int, bytes, DispatchedJob]
+"""When a job that is out is to be given up, on Trio's clock; a number; what the worker calls it; the job."""
+
+_SPARE: Final = 64
+"""Deadlines of answered jobs that are always tolerated: below it a clean-up costs more than it saves."""
+
 _Maker: TypeAlias = Callable[[Batch, int, bytes, Head, float], DispatchedJob | None]
 """Makes a job of what came at a position of a batch: its bytes, its head, the time; None if it is not to be done."""
 
@@ -109,9 +115,7 @@ class WorkerSide:
         self.out: dict[bytes, DispatchedJob] = {}
         self.done = 0
         self._subscriptions: list[Subscription] = []
-        self._deadlines: list[
-            tuple[float, int, bytes, DispatchedJob]
-        ] = []  # a heap: when a job that is out is to be given up
+        self._deadlines: list[_Deadline] = []  # a heap
         self._numbers = count()
         self._settled: Batch | None = None  # a batch, and the positions of it that are settled at the end of the turn
         self._positions: list[int] = []
@@ -162,7 +166,7 @@ class WorkerSide:
                 continue
             msgid = job.request if job.request not in out else self._peer.new_id()
             out[msgid] = job
-            if job.headers.timeout or job.deadline:
+            if job.timeout or job.deadline:
                 self._set_deadline(msgid, job)
             messages.append(job_frames(msgid, queue, job.replying, body, self._extension(job)))
         engine.request_all(messages)
@@ -190,7 +194,9 @@ class WorkerSide:
     def _own_job(self, batch: Batch, position: int, content: bytes, head: Head, now: float) -> DispatchedJob:
         request, suffix = split_request(content[head.properties_start : head.properties_stop])
         origin = self._peer.hub.origins.find(suffix)
-        return DispatchedJob(batch, position, request, origin.headers, origin.replying, now, origin)
+        return DispatchedJob(
+            batch, position, request, origin.headers, origin.replying, now, origin, origin.headers.timeout
+        )
 
     def _foreign_job(self, batch: Batch, position: int, content: bytes, head: Head, now: float) -> DispatchedJob:
         """Make a job of what came over another wire."""
@@ -198,7 +204,9 @@ class WorkerSide:
         request, headers = as_request(properties, self._peer.new_id())
         reply_to, correlation_id = properties.reply_to or "", properties.correlation_id
         replying = headers.replying().frame
-        return DispatchedJob(batch, position, request, headers, replying, now, None, reply_to, correlation_id)
+        return DispatchedJob(
+            batch, position, request, headers, replying, now, None, headers.timeout, reply_to, correlation_id
+        )
 
     def _fits(self, body: bytes) -> bool:
         """Return whether the worker can be given a job: what released ones cannot run would end them."""
@@ -223,14 +231,20 @@ class WorkerSide:
         return origin.extension_frame(job.batch.attempts + 1)
 
     def _set_deadline(self, msgid: bytes, job: DispatchedJob) -> None:
-        left = job.headers.timeout or inf
+        left = job.timeout or inf
         if job.deadline:
             left = min(left, job.deadline - self._peer.context.unix_time())
         self.give_up_at(job.given + left + _GRACE, msgid, job)
 
     def give_up_at(self, when: float, msgid: bytes, job: DispatchedJob) -> None:
         """Give up a job at a time, on Trio's clock, if it is not answered by then."""
-        heappush(self._deadlines, (when, next(self._numbers), msgid, job))
+        entry = (when, next(self._numbers), msgid, job)
+        heappush(self._deadlines, entry)
+        if len(self._deadlines) > 2 * len(self.out) + _SPARE:  # most are answered long before
+            self._deadlines = [entry for entry in self._deadlines if self._is_out(entry)]
+            heapify(self._deadlines)
+        if self._deadlines[0] is entry:
+            self._peer.reschedule()
 
     def replied(self, replies: Sequence[tuple[bytes, bytes, Extension]]) -> None:
         """Settle jobs, or put them back for another attempt; answer their requesters.
@@ -286,8 +300,19 @@ class WorkerSide:
             self._settled = batch
         return self._positions
 
+    @property
+    def next_deadline(self) -> float:
+        """When the next job is to be given up, on Trio's clock; infinity if none is."""
+        heap = self._deadlines
+        while heap and not self._is_out(heap[0]):
+            heappop(heap)
+        return heap[0][0] if heap else inf
+
+    def _is_out(self, deadline: _Deadline) -> bool:
+        return self.out.get(deadline[2]) is deadline[3]
+
     def give_up_late(self, now: float) -> None:
-        """Give up jobs that have run for too long; called every few seconds."""
+        """Give up jobs that have run for too long."""
         while self._deadlines and self._deadlines[0][0] <= now:
             _, _, msgid, job = heappop(self._deadlines)
             if self.out.get(msgid) is not job:

@@ -37,10 +37,12 @@ class ChildSetUp(msgspec.Struct, frozen=True, array_like=True):
     Args:
         path: The worker's ``sys.path``.
         target: The registry, ``MODULE:JOBS``.
+        broker: The URL by which jobs send jobs; empty for none.
     """
 
     path: list[str]
     target: str
+    broker: str
 
 
 class ChildProgram:
@@ -135,6 +137,8 @@ def main() -> None:
     except BaseException:
         tokens.answer(0, Kind.BROKEN, traceback.format_exc(limit=-10).encode("utf-8", "backslashreplace"))
         raise SystemExit(1) from None
+    if set_up.broker:
+        jobs.connect_when_needed(set_up.broker)
     gc.collect()
     gc.freeze()  # the user's modules stay, so no collection has to visit them
     tokens.answer(0, Kind.READY, b"")

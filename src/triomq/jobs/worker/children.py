@@ -19,6 +19,7 @@ import msgspec
 import trio
 
 from triomq.jobs.child.execution import EXPIRED, Ending, ending_for
+from triomq.jobs.child.program import ChildSetUp
 from triomq.jobs.child.tokens import MOST_BYTES, MOST_JOBS, Answer, Kind
 from triomq.jobs.worker.means import AHEAD, SLOW, Mean
 from triomq.jobs.worker.pooled import PooledJob
@@ -51,13 +52,13 @@ class ChildSet:
     """All child processes of a worker; made by its pool.
 
     Args:
-        target: The registry, ``MODULE:JOBS``.
+        set_up: What each has to know.
         size: How many.
         ends: Hears how jobs end.
     """
 
-    def __init__(self, target: str, size: int, ends: Ends) -> None:
-        self.children = [Child(target, self) for _ in range(size)]
+    def __init__(self, set_up: ChildSetUp, size: int, ends: Ends) -> None:
+        self.children = [Child(set_up, self) for _ in range(size)]
         self._ends = ends
         self._waiting: deque[PooledJob] = deque()
         self._mean = Mean()
@@ -212,7 +213,12 @@ class ChildSet:
     def _look(self, now: float) -> None:
         for child in self.children:
             if child.next_look() <= now:
-                self._put_back(child.look(now), now)
+                back = child.look(now)
+                if back and child.is_ready and not child.held:  # it has begun none: one stays, and it counts as slow
+                    first = back.pop(0)
+                    child.load += first.cost
+                    child.give([(first, _encode(first.task))], now - SLOW)
+                self._put_back(back, now)
         self._distribute(now)
         if self._waiting and all(child.is_slow(now) for child in self.children):
             self._return_oldest(now)

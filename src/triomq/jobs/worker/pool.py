@@ -26,11 +26,12 @@ import trio
 from triomq.clients import EMQPJob, EMQPWorker
 from triomq.errors import JobError
 from triomq.jobs.child.execution import Ending, Task
+from triomq.jobs.child.program import ChildSetUp
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.registry import Jobs
 from triomq.jobs.worker.children import ChildSet
 from triomq.jobs.worker.pooled import JobKind, PooledJob
-from triomq.jobs.worker.process import GRACE
+from triomq.jobs.worker.process import GRACE, search_path
 from triomq.jobs.worker.slots import Slots, SyncPlace
 
 _MOST_ITEMS: Final = 32
@@ -84,6 +85,7 @@ class Pool:
         concurrency: How many jobs run in slots at a time.
         processes: How many child processes there are for sync jobs; with 0 these run in slots too.
         target: The registry, as child processes find it.
+        broker: The URL by which their jobs send jobs; empty if there is none.
         sync_place: Where sync jobs run without processes.
     """
 
@@ -95,6 +97,7 @@ class Pool:
         concurrency: int,
         processes: int,
         target: str,
+        broker: str,
         sync_place: SyncPlace,
     ) -> None:
         definitions = jobs.definitions.values()
@@ -102,7 +105,9 @@ class Pool:
         self._kinds = {definition.name: JobKind(definition) for definition in definitions}
         self._has_children = processes > 0 and not all(definition.is_async for definition in definitions)
         self.slots = Slots(concurrency, self, sync_place, jobs.middleware)
-        self.children = ChildSet(target, processes if self._has_children else 0, self)
+        self.children = ChildSet(
+            ChildSetUp(search_path(), target, broker), processes if self._has_children else 0, self
+        )
         self.lanes = lanes_of(queues, definitions, has_children=self._has_children)
         self._streams: trio.Nursery | None = None
         self._is_leaving = False

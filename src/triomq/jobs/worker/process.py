@@ -66,12 +66,12 @@ class Child:
     """A place for one child process; made by its pool, which gives it jobs while ``is_ready``.
 
     Args:
-        target: The registry, ``MODULE:JOBS``.
+        set_up: What the process has to know.
         owner: Hears of it.
     """
 
-    def __init__(self, target: str, owner: ChildOwner) -> None:
-        self._target = target
+    def __init__(self, set_up: ChildSetUp, owner: ChildOwner) -> None:
+        self._set_up = set_up
         self._owner = owner
         self._process: trio.Process | None = None
         self._pipes: ChildPipes[PooledJob] | None = None
@@ -133,6 +133,8 @@ class Child:
         jobs = self._pipes.take_back() if self._pipes else []
         for job in jobs:
             self.load -= job.cost
+        if not self.held:  # it had begun none of them
+            self.began, self.load = inf, 0.0
         return jobs
 
     def next_look(self) -> float:
@@ -236,7 +238,7 @@ class Child:
             return None
         finally:
             pipes.started()
-        pipes.set_up(msgspec.msgpack.encode(ChildSetUp(_search_path(), self._target)))
+        pipes.set_up(msgspec.msgpack.encode(self._set_up))
         return process
 
     async def _end(self, process: trio.Process, pipes: ChildPipes[PooledJob]) -> None:
@@ -329,7 +331,7 @@ class Child:
             self._process.send_signal(number)
 
 
-def _search_path() -> list[str]:
+def search_path() -> list[str]:
     """Return where this program finds modules, in a form that does not depend on where a child is."""
     return [os.path.abspath(place) for place in sys.path]
 

@@ -22,9 +22,10 @@ import trio
 
 from triomq.actors import Actor, Backoff, ChildSpec, Supervisor, open_system
 from triomq.clients import EMQPConnector, open_emqp_worker
-from triomq.errors import ConfigError, Disconnected
+from triomq.errors import ConfigError, Disconnected, Refused
 from triomq.jobs.connecting import Where, connector_of
 from triomq.jobs.registry import Jobs
+from triomq.jobs.schedules import register_schedules
 from triomq.jobs.worker.pool import Lane, Pool, PoolStatistics
 from triomq.jobs.worker.slots import SyncPlace
 
@@ -48,6 +49,7 @@ class Worker:
         where: The broker.
         queues: Names, with weights.
         make_pool: Makes what has to be made anew after a crash.
+        owner: Whose its schedules are.
         patient: Whether a broker that is not there is waited for.
     """
 
@@ -58,6 +60,7 @@ class Worker:
         queues: Mapping[str, int],
         make_pool: Callable[[], Pool],
         *,
+        owner: str,
         patient: bool,
     ) -> None:
         self._jobs = jobs
@@ -65,6 +68,7 @@ class Worker:
         """The queues that it serves, with their weights."""
         self._where = where
         self._make_pool = make_pool
+        self._owner = owner
         self._patient = patient
         self._can_send = trio.Event()
         self._connected = trio.Event()
@@ -128,19 +132,28 @@ class Worker:
             self._connected.set()
 
     async def _connect_jobs(self) -> None:
-        """Let jobs send jobs."""
+        """Let jobs send jobs, and tell the broker of the schedules."""
         if self._jobs.is_connected:
+            await self._register()
             self._can_send.set()
             return
         backoff, failures = Backoff(), 1
         while True:
             try:
                 async with self._jobs.connect(self._where):
+                    await self._register()
                     self._can_send.set()
                     await trio.sleep_forever()
             except Disconnected as error:
                 failures += 1
                 await self._failed_to_connect(error, backoff.delay(failures))
+
+    async def _register(self) -> None:
+        if self._jobs.schedules:
+            try:
+                await register_schedules(self._jobs, self._owner)
+            except Refused as error:
+                _log.error("the broker refuses a schedule", extra={"fields": {"error": error}})
 
     async def _failed_to_connect(self, error: Disconnected, delay: float) -> None:
         if not self._patient and not self._connected.is_set():
@@ -197,6 +210,7 @@ async def open_worker(
     processes: int = 0,
     target: str = "",
     sync_place: SyncPlace = "here",
+    owner: str = "",
     patient: bool = False,
 ) -> AsyncIterator[Worker]:
     """Run jobs until the block is left; then what has begun ends first, and the rest goes back to the broker.
@@ -211,6 +225,7 @@ async def open_worker(
         target: Where these find the registry: ``module:name``. By default it is looked for in the modules that are
             imported.
         sync_place: Where sync jobs run without processes: ``here``, which stops the loop meanwhile, or in a ``thread``.
+        owner: Whose the schedules of the registry are: those that this owner has no more are ended.
         patient: Whether to wait for a broker that is not there yet.
 
     Raises:
@@ -232,9 +247,10 @@ async def open_worker(
         concurrency=concurrency,
         processes=processes,
         target=target,
+        broker=where if isinstance(where, str) else "",
         sync_place=sync_place,
     )
-    worker = Worker(jobs, await connector_of(where), weights, make_pool, patient=patient)
+    worker = Worker(jobs, await connector_of(where), weights, make_pool, owner=owner, patient=patient)
     async with open_system(supervisor=worker.supervisor):
         if not patient:
             await worker.wait_connected()

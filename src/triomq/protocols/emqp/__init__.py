@@ -52,13 +52,14 @@ from triomq.protocols.emqp.jobs import ENDED, ITEM_WINDOW, MOST_IDS, JobState
 from triomq.protocols.emqp.peer import PeerEngine
 from triomq.protocols.emqp.queues import DEFAULT_QUEUE, WeightedQueue
 from triomq.protocols.emqp.runs import ReplyRun, RequestRun
-from triomq.protocols.emqp.settings import EXTENSIONS, Dialect, Settings
+from triomq.protocols.emqp.settings import DURABLE, EXTENSIONS, Dialect, Settings
 from triomq.protocols.emqp.states import Role, State
 
 __all__ = [
     # Constants
     "CODES",
     "DEFAULT_QUEUE",
+    "DURABLE",
     "ENDED",
     "EXTENSIONS",
     "ITEM_WINDOW",

@@ -17,6 +17,9 @@ in REPLY, SCHEDULE, UNSCHEDULE, PUBLISH, the queues of INFORM, and in how one sa
 EXTENSIONS: Final = "jobs"
 """The capability of peers that know ACK of every command, ERROR, SUBSCRIBE, counts in READY, and extension frames."""
 
+DURABLE: Final = "durable"
+"""The capability of a broker that remembers jobs with a guarantee when it is restarted."""
+
 LARGEST_MESSAGE: Final = (1 << 31) - 1
 """The largest limit that makes sense: more than fits into memory beside a broker."""
 
