@@ -17,8 +17,10 @@ from triomq.endpoints.management.jobs import JobInspector
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, Refused
 from triomq.protocols.control import (
     CancelJob,
+    GetJobTotals,
     JobDetails,
     JobRecord,
+    JobTotals,
     ListDeadJobs,
     ListJobs,
     Operation,
@@ -225,6 +227,27 @@ async def test_job_that_has_failed_for_good_is_among_the_dead_with_its_error(loo
     assert (shown.state, shown.traceback, shown.args) == ("failed", "line 1\nline 2", [1])
     assert shown.time == dead.time > 1e9
     assert looking.list() == []
+
+
+async def test_jobs_are_counted(looking: Looking) -> None:
+    await fail(looking)
+    async with open_emqp_worker(f"emqp://127.0.0.1:{looking.endpoint.listener.port}", ["q"], slots=1) as worker:
+        await looking.send()
+        with trio.fail_after(5):
+            await worker.receive()
+        found = looking.inspector.get_totals(GetJobTotals())
+        assert (found.running, found.parked, found.dead) == (1, 0, 1)
+        assert found.happened["failed"] == 1
+
+
+async def test_domain_without_a_desk_has_no_jobs() -> None:
+    inspector = JobInspector(None, browse=lambda ref, asked: [], may_read=lambda queue: True, room=1000)
+    assert inspector.get_totals(GetJobTotals()) == JobTotals()
+    assert [*inspector.list_jobs(ListJobs()), *inspector.list_dead(ListDeadJobs())] == []
+    with pytest.raises(NotFound):
+        inspector.show(ShowJob("j"))
+    with pytest.raises(NotFound):
+        inspector.cancel(CancelJob("j"), lambda user: None)
 
 
 async def test_dead_job_is_sent_again_under_a_new_id(looking: Looking) -> None:

@@ -23,6 +23,7 @@ from triomq.protocols.control import (
     ExportDefinitions,
     ForgetPeer,
     Forgotten,
+    GetJobTotals,
     GetTotals,
     JobCancelled,
     JobRequeued,
@@ -165,6 +166,7 @@ _OfJobs = Callable[[ServerChannel, Operation[object], int], object]
 _OF_JOBS: dict[type[Operation[object]], _OfJobs] = cast(
     "dict[type[Operation[object]], _OfJobs]",
     {
+        GetJobTotals: lambda channel, operation, room: _jobs(channel, room).get_totals(operation),
         ListJobs: lambda channel, operation, room: _jobs(channel, room).list_jobs(operation),
         ListDeadJobs: lambda channel, operation, room: _jobs(channel, room).list_dead(operation),
         ShowJob: lambda channel, operation, room: _jobs(channel, room).show(operation),

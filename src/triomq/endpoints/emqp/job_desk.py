@@ -25,7 +25,7 @@ from triomq.core import (
     traits_of,
 )
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.job_desk import Browser, DeadJob, FoundJob
+from triomq.endpoints.base.job_desk import Browser, DeadJob, FoundJob, JobCounts
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, decode_request, unpack_added
 from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.dispatched import DispatchedJob
@@ -76,6 +76,17 @@ class EMQPJobDesk:
     def arguments_of(self, payload: bytes) -> dict[str, object]:
         """Return the arguments in a payload."""
         return call_arguments(payload)
+
+    def counts(self) -> JobCounts:
+        """Return how the jobs do."""
+        workers = [peer.worker for peer in self._shared.peers.values() if peer.worker is not None]
+        dead = self._directory.queues.get(DEAD_JOBS)
+        return JobCounts(
+            running=sum(len(worker.out) for worker in workers),
+            parked=len(self._book.parking),
+            dead=0 if dead is None else dead.statistics().ready,
+            happened=dict(self._book.counts),
+        )
 
     # Those that have not ended
 

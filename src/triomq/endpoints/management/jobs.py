@@ -14,10 +14,12 @@ from triomq.errors import NotFound
 from triomq.protocols.control import (
     CancelJob,
     DeadJobRecord,
+    GetJobTotals,
     JobCancelled,
     JobDetails,
     JobRecord,
     JobRequeued,
+    JobTotals,
     ListDeadJobs,
     ListJobs,
     RequeueJob,
@@ -45,6 +47,13 @@ class JobInspector:
         self._browse = browse
         self._may_read = may_read
         self._room = room
+
+    def get_totals(self, asked: GetJobTotals) -> JobTotals:
+        """Count jobs."""
+        if self._desk is None:
+            return JobTotals()
+        counts = self._desk.counts()
+        return JobTotals(counts.running, counts.parked, counts.dead, counts.happened)
 
     def list_jobs(self, asked: ListJobs) -> Iterator[Paged[JobRecord]]:
         """List jobs that have not ended."""

@@ -20,6 +20,7 @@ from triomq.protocols.control.records import (
     JobDetails,
     JobRecord,
     JobRequeued,
+    JobTotals,
     MessageRecord,
     Page,
     QueueRecord,
@@ -150,6 +151,10 @@ class ListDeadJobs(Listing[DeadJobRecord], frozen=True, gc=False):
     after: Count = 0
 
 
+class GetJobTotals(Operation[JobTotals], frozen=True, gc=False):
+    """How do the jobs of this virtual host do?"""
+
+
 class ShowJob(Operation[JobDetails], frozen=True, gc=False):
     """What is known of a job? It takes the right to read its queue.
 
@@ -253,6 +258,7 @@ OPERATIONS: Mapping[str, OperationRow] = {
         OperationRow("schedules", ListSchedules, Page[ScheduleRecord]),
         OperationRow("jobs", ListJobs, Page[JobRecord]),
         OperationRow("dead-jobs", ListDeadJobs, Page[DeadJobRecord]),
+        OperationRow("job-totals", GetJobTotals, JobTotals),
         OperationRow("job", ShowJob, JobDetails),
         OperationRow("cancel-job", CancelJob, JobCancelled),
         OperationRow("requeue-job", RequeueJob, JobRequeued),

@@ -333,6 +333,23 @@ class JobRequeued(msgspec.Struct, frozen=True, gc=False):
     dead_letters: str
 
 
+class JobTotals(msgspec.Struct, frozen=True):
+    """How the jobs of a virtual host do.
+
+    Args:
+        running: How many are with workers.
+        parked: How many wait for a place of their key.
+        dead: How many dead letters there are.
+        happened: How often what has happened since the broker was opened: how jobs have ended (ok, failed and so on);
+            retried, requeued, late (an answer for an attempt that was over), duplicate.
+    """
+
+    running: int = 0
+    parked: int = 0
+    dead: int = 0
+    happened: dict[str, int] = {}
+
+
 class MessageRecord(msgspec.Struct, frozen=True, gc=False):
     """A ready message, looked at and left where it is.
 
