@@ -35,6 +35,9 @@ jobs = typer.Typer(
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id, as `triomq jobs list` shows it.")]
 NameOption = Annotated[str, typer.Option(help="Only jobs that call this, such as 'mail.*'.")]
 
+_IDS = {"ignore_unknown_options": True}
+"""Ids may begin with a minus."""
+
 _LONGEST = 100
 """Letters of an error in a table."""
 
@@ -71,7 +74,7 @@ def dead(
         _print_all(found, _dead_table(found), "no job has failed for good", json=json)
 
 
-@jobs.command()
+@jobs.command(context_settings=_IDS)
 def show(job: JobArgument, json: JsonOption = False, url: UrlOption = DEFAULT_URL) -> None:
     """Show a job: where it is, its arguments, and why it has failed."""
     with connected(url) as connection:
@@ -82,7 +85,7 @@ def show(job: JobArgument, json: JsonOption = False, url: UrlOption = DEFAULT_UR
             _print_details(found)
 
 
-@jobs.command()
+@jobs.command(context_settings=_IDS)
 def cancel(
     job: JobArgument,
     tree: Annotated[bool, typer.Option("--tree", help="The jobs that it has sent too, at once.")] = False,
@@ -98,7 +101,7 @@ def cancel(
             typer.echo("cancelled" if found.has_ended else "its worker has been asked to end it")
 
 
-@jobs.command()
+@jobs.command(context_settings=_IDS)
 def requeue(job: JobArgument, json: JsonOption = False, url: UrlOption = DEFAULT_URL) -> None:
     """Send a job again that has failed for good, with a new id, and remove its dead letter."""
     with connected(url) as connection:
@@ -167,7 +170,7 @@ def _print_details(job: JobDetails) -> None:
         if value:
             typer.echo(f"    {title}: {printable(value)}")
     if job.traceback:
-        typer.echo(printable(job.traceback, also="\n"))
+        typer.echo(printable(job.traceback.rstrip("\n"), also="\n"))
 
 
 def _arguments(job: JobDetails) -> str:
