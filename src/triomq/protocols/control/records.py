@@ -215,6 +215,7 @@ class ScheduleRecord(msgspec.Struct, frozen=True, gc=False):
         due: Seconds until the next one; less than 0 when it is late, None when there is none any more.
         runs: How many there were.
         run_count: After how many it ends; 0 is never.
+        owner: The program that has it in its code; empty for one that was set by hand.
     """
 
     key: str
@@ -227,6 +228,7 @@ class ScheduleRecord(msgspec.Struct, frozen=True, gc=False):
     due: float | None
     runs: int
     run_count: int
+    owner: str = ""
 
 
 class JobRecord(msgspec.Struct, frozen=True, gc=False):
