@@ -19,10 +19,10 @@ from triomq.protocols.control import (
     CancelJob,
     GetJobTotals,
     JobDetails,
-    JobRecord,
     JobTotals,
     ListDeadJobs,
     ListJobs,
+    LiveJobRecord,
     Operation,
     RequeueJob,
     ShowJob,
@@ -63,7 +63,7 @@ class Looking:
         await request.accepted()
         return request.id.decode()
 
-    def list(self, asked: ListJobs | None = None) -> list[JobRecord]:
+    def list(self, asked: ListJobs | None = None) -> list[LiveJobRecord]:
         return [entry.record for entry in self.inspector.list_jobs(asked or ListJobs())]
 
     def cancel(self, job: str, may: Callable[[str], None] = lambda user: None) -> bool:
@@ -108,8 +108,8 @@ async def _looking(served: Served) -> Looking:
 async def test_waiting_jobs_are_listed_with_what_they_call(looking: Looking) -> None:
     first, second = await looking.send(), await looking.send(message=OTHER)
     assert looking.list() == [
-        JobRecord(first, "jobs.add", "q", "waiting", 0, "guest"),
-        JobRecord(second, "jobs.subtract", "q", "waiting", 0, "guest"),
+        LiveJobRecord(first, "jobs.add", "q", "waiting", 0, "guest"),
+        LiveJobRecord(second, "jobs.subtract", "q", "waiting", 0, "guest"),
     ]
 
 
@@ -143,7 +143,7 @@ async def test_running_job_has_its_attempt_and_delayed_one_its_time(looking: Loo
             (got,) = await worker.receive()
         later = await looking.send(delay=60_000)
         running, delayed = looking.list()
-        assert running == JobRecord(job, "jobs.add", "q", "running", 1, "guest")
+        assert running == LiveJobRecord(job, "jobs.add", "q", "running", 1, "guest")
         assert (delayed.id, delayed.state, delayed.name) == (later, "delayed", "jobs.add")
         assert 50 < delayed.due <= 60
         got.reply()
@@ -254,7 +254,7 @@ async def test_dead_job_is_sent_again_under_a_new_id(looking: Looking) -> None:
     job = await fail(looking, unique="u", deadline=3_600_000)
     again = await looking.requeue(job)
     (found,) = looking.list()
-    assert found == JobRecord(again, "jobs.subtract", "q", "waiting", 0, "guest")
+    assert found == LiveJobRecord(again, "jobs.subtract", "q", "waiting", 0, "guest")
     with pytest.raises(NotFound, match="no dead letter of a job 'nope'"):
         looking.inspector.requeue(RequeueJob("nope"), looking._peer.publisher)
     with pytest.raises(Refused, match="the same unique key"):

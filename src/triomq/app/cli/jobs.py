@@ -20,10 +20,10 @@ from triomq.protocols.control import (
     CancelJob,
     DeadJobRecord,
     JobDetails,
-    JobRecord,
-    JobRequeued,
     ListDeadJobs,
     ListJobs,
+    LiveJobRecord,
+    RequeuedJob,
     RequeueJob,
     ShowJob,
 )
@@ -53,7 +53,7 @@ def list_jobs(
 ) -> None:
     """List jobs that have not ended: first those that run, then parked, waiting and delayed ones."""
     with connected(url) as connection:
-        found: list[JobRecord] = []
+        found: list[LiveJobRecord] = []
         for record in connection.control_all(ListJobs(queue, state, name)):
             if count and len(found) == count:
                 typer.echo(f"the first {count}; --count 0 lists all", err=True)
@@ -110,7 +110,7 @@ def requeue(job: JobArgument, json: JsonOption = False, url: UrlOption = DEFAULT
         typer.echo(msgspec.json.encode(found) if json else f"sent again as {printable(found.id)}")
 
 
-def _remove_dead_letter(connection: BlockingConnection, job: str, requeued: JobRequeued) -> None:
+def _remove_dead_letter(connection: BlockingConnection, job: str, requeued: RequeuedJob) -> None:
     """Take the dead letter out; those before it go back to their places.
 
     Not before the job was sent again: if this is cut off in between there are both, and nothing is lost.
@@ -126,7 +126,7 @@ def _remove_dead_letter(connection: BlockingConnection, job: str, requeued: JobR
 # What is printed
 
 
-def _print_all(found: list[JobRecord] | list[DeadJobRecord], table: Table, nothing: str, *, json: bool) -> None:
+def _print_all(found: list[LiveJobRecord] | list[DeadJobRecord], table: Table, nothing: str, *, json: bool) -> None:
     if json:
         for record in found:
             typer.echo(msgspec.json.encode(record))
@@ -136,7 +136,7 @@ def _print_all(found: list[JobRecord] | list[DeadJobRecord], table: Table, nothi
         typer.echo(nothing, err=True)
 
 
-def _table(found: list[JobRecord]) -> Table:
+def _table(found: list[LiveJobRecord]) -> Table:
     table = make_table("job", "attempt", words=("state", "calls", "queue", "user"))
     for job in found:
         state = f"{job.state}, in {time_text(job.due)}" if job.due else job.state

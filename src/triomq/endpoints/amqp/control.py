@@ -19,14 +19,13 @@ from triomq.protocols.control import (
     OPERATIONS,
     BrowseQueue,
     CancelJob,
+    CancelledJob,
     Definitions,
     ExportDefinitions,
     ForgetPeer,
     Forgotten,
     GetJobTotals,
     GetTotals,
-    JobCancelled,
-    JobRequeued,
     ListBindings,
     ListConnections,
     ListDeadJobs,
@@ -37,6 +36,7 @@ from triomq.protocols.control import (
     ListSinks,
     ListWorkers,
     Operation,
+    RequeuedJob,
     RequeueJob,
     ShowJob,
     ShowTree,
@@ -130,7 +130,7 @@ def _jobs(channel: ServerChannel, room: int) -> JobInspector:
     )
 
 
-def _cancel_job(channel: ServerChannel, operation: CancelJob, room: int) -> JobCancelled:
+def _cancel_job(channel: ServerChannel, operation: CancelJob, room: int) -> CancelledJob:
     """Cancel a job, which is the user's own, or anybody's if it is an administrator.
 
     Raises:
@@ -147,7 +147,7 @@ def _cancel_job(channel: ServerChannel, operation: CancelJob, room: int) -> JobC
     return cancelled
 
 
-def _requeue_job(channel: ServerChannel, operation: RequeueJob, room: int) -> JobRequeued:
+def _requeue_job(channel: ServerChannel, operation: RequeueJob, room: int) -> RequeuedJob:
     """Send a dead job again.
 
     Raises:

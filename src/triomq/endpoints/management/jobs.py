@@ -13,15 +13,15 @@ from triomq.endpoints.management.paging import Paged
 from triomq.errors import NotFound
 from triomq.protocols.control import (
     CancelJob,
+    CancelledJob,
     DeadJobRecord,
     GetJobTotals,
-    JobCancelled,
     JobDetails,
-    JobRecord,
-    JobRequeued,
     JobTotals,
     ListDeadJobs,
     ListJobs,
+    LiveJobRecord,
+    RequeuedJob,
     RequeueJob,
     ShowJob,
     encode,
@@ -55,7 +55,7 @@ class JobInspector:
         counts = self._desk.counts()
         return JobTotals(counts.running, counts.parked, counts.dead, counts.happened)
 
-    def list_jobs(self, asked: ListJobs) -> Iterator[Paged[JobRecord]]:
+    def list_jobs(self, asked: ListJobs) -> Iterator[Paged[LiveJobRecord]]:
         """List jobs that have not ended."""
         desk, matches = self._desk, _matcher(asked.name)
         if desk is None:
@@ -152,7 +152,7 @@ class JobInspector:
         whole = msgspec.structs.replace(details, **desk.arguments_of(payload))
         return whole if len(encode(whole)) <= self._room else details
 
-    def cancel(self, asked: CancelJob, may: Callable[[str], None]) -> JobCancelled:
+    def cancel(self, asked: CancelJob, may: Callable[[str], None]) -> CancelledJob:
         """Cancel a job.
 
         Args:
@@ -164,9 +164,9 @@ class JobInspector:
         """
         if self._desk is None:
             raise NotFound(f"there is no job '{asked.job}'")
-        return JobCancelled(self._desk.cancel(self._browse, asked.job, may, tree=asked.tree))
+        return CancelledJob(self._desk.cancel(self._browse, asked.job, may, tree=asked.tree))
 
-    def requeue(self, asked: RequeueJob, publisher: Publisher) -> JobRequeued:
+    def requeue(self, asked: RequeueJob, publisher: Publisher) -> RequeuedJob:
         """Send a job again that has failed for good; as the asker, who has to read dead letters and to publish.
 
         Raises:
@@ -177,7 +177,7 @@ class JobInspector:
         if desk is not None:
             dead = self._find_dead(desk, asked.job)
             if dead is not None:
-                return JobRequeued(desk.send_again(dead, publisher), desk.dead_letters)
+                return RequeuedJob(desk.send_again(dead, publisher), desk.dead_letters)
         raise NotFound(f"there is no dead letter of a job '{asked.job}'; `triomq jobs dead` lists them")
 
 
@@ -185,8 +185,8 @@ def _matcher(pattern: str) -> Callable[[str], object]:
     return (lambda name: True) if pattern == "*" else re.compile(translate(pattern)).match
 
 
-def _record(job: FoundJob, name: str) -> JobRecord:
-    return JobRecord(
+def _record(job: FoundJob, name: str) -> LiveJobRecord:
+    return LiveJobRecord(
         sayable(job.id), sayable(name), sayable(job.queue), job.state, job.attempt, sayable(job.user), job.due
     )
 

@@ -13,17 +13,17 @@ from triomq.protocols.control.definitions import Definitions
 from triomq.protocols.control.records import (
     ActorRecord,
     BindingRecord,
+    CancelledJob,
     ConnectionRecord,
     DeadJobRecord,
     Forgotten,
-    JobCancelled,
     JobDetails,
-    JobRecord,
-    JobRequeued,
     JobTotals,
+    LiveJobRecord,
     MessageRecord,
     Page,
     QueueRecord,
+    RequeuedJob,
     ScheduleRecord,
     SinkRecord,
     Totals,
@@ -123,7 +123,7 @@ class ListSchedules(Listing[ScheduleRecord], frozen=True, gc=False):
     after: str = ""
 
 
-class ListJobs(Listing[JobRecord], frozen=True, gc=False):
+class ListJobs(Listing[LiveJobRecord], frozen=True, gc=False):
     """Which jobs of this virtual host have not ended? Those that run come first, then parked, waiting, delayed ones.
 
     Args:
@@ -165,7 +165,7 @@ class ShowJob(Operation[JobDetails], frozen=True, gc=False):
     job: str
 
 
-class CancelJob(Operation[JobCancelled], frozen=True, gc=False):
+class CancelJob(Operation[CancelledJob], frozen=True, gc=False):
     """Would you end a job? For whoever has sent it, and for administrators.
 
     Args:
@@ -177,7 +177,7 @@ class CancelJob(Operation[JobCancelled], frozen=True, gc=False):
     tree: bool = False
 
 
-class RequeueJob(Operation[JobRequeued], frozen=True, gc=False):
+class RequeueJob(Operation[RequeuedJob], frozen=True, gc=False):
     """Would you send a job again that has failed for good? For whoever may read dead letters, and publish.
 
     Its dead letter stays where it is: whoever asks removes it when the answer has come, so that none is lost.
@@ -256,12 +256,12 @@ OPERATIONS: Mapping[str, OperationRow] = {
         OperationRow("connections", ListConnections, Page[ConnectionRecord]),
         OperationRow("workers", ListWorkers, Page[WorkerRecord]),
         OperationRow("schedules", ListSchedules, Page[ScheduleRecord]),
-        OperationRow("jobs", ListJobs, Page[JobRecord]),
+        OperationRow("jobs", ListJobs, Page[LiveJobRecord]),
         OperationRow("dead-jobs", ListDeadJobs, Page[DeadJobRecord]),
         OperationRow("job-totals", GetJobTotals, JobTotals),
         OperationRow("job", ShowJob, JobDetails),
-        OperationRow("cancel-job", CancelJob, JobCancelled),
-        OperationRow("requeue-job", RequeueJob, JobRequeued),
+        OperationRow("cancel-job", CancelJob, CancelledJob),
+        OperationRow("requeue-job", RequeueJob, RequeuedJob),
         OperationRow("browse", BrowseQueue, Page[MessageRecord]),
         OperationRow("tree", ShowTree, Page[ActorRecord]),
         OperationRow("totals", GetTotals, Totals),

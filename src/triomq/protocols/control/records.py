@@ -231,7 +231,7 @@ class ScheduleRecord(msgspec.Struct, frozen=True, gc=False):
     owner: str = ""
 
 
-class JobRecord(msgspec.Struct, frozen=True, gc=False):
+class LiveJobRecord(msgspec.Struct, frozen=True, gc=False):
     """A job that has not ended.
 
     Args:
@@ -284,7 +284,7 @@ class JobDetails(msgspec.Struct, frozen=True):
 
     Args:
         id: Its id.
-        state: As of a ``JobRecord``; or how it has ended: ok, failed, cancelled, timed-out, expired or lost.
+        state: As of a ``LiveJobRecord``; or how it has ended: ok, failed, cancelled, timed-out, expired or lost.
         name: What it calls; empty, as all that follows, if only its end is known.
         queue: Where its message is.
         attempt: How often it was begun.
@@ -313,7 +313,7 @@ class JobDetails(msgspec.Struct, frozen=True):
     time: float | None = None
 
 
-class JobCancelled(msgspec.Struct, frozen=True, gc=False):
+class CancelledJob(msgspec.Struct, frozen=True, gc=False):
     """That a job was cancelled.
 
     Args:
@@ -323,7 +323,7 @@ class JobCancelled(msgspec.Struct, frozen=True, gc=False):
     has_ended: bool
 
 
-class JobRequeued(msgspec.Struct, frozen=True, gc=False):
+class RequeuedJob(msgspec.Struct, frozen=True, gc=False):
     """That a job was sent again.
 
     Args:
