@@ -1,6 +1,6 @@
 """Jobs as one who looks into the broker finds them: with workers, parked, waiting, delayed, dead."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -8,12 +8,15 @@ import pytest
 import trio
 
 from endpoints.emqp.conftest import CALL, USERS, Served
+from triomq.actors import Ref
 from triomq.app import Broker, User, open_broker
 from triomq.clients import EMQPConnection, open_blocking, open_emqp, open_emqp_worker
+from triomq.core import Browse, Entry
 from triomq.endpoints import AMQP, EMQP, AMQPEndpoint
 from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.endpoint import EMQPEndpoint
 from triomq.endpoints.management.jobs import JobInspector
+from triomq.endpoints.management.paging import Paged, fill_page
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, Refused
 from triomq.protocols.control import (
     CancelJob,
@@ -64,7 +67,7 @@ class Looking:
         return request.id.decode()
 
     def list(self, asked: ListJobs | None = None) -> list[LiveJobRecord]:
-        return [entry.record for entry in self.inspector.list_jobs(asked or ListJobs())]
+        return [entry.record for entry in self.inspector.list_jobs(asked or ListJobs()) if isinstance(entry, Paged)]
 
     def cancel(self, job: str, may: Callable[[str], None] = lambda user: None) -> bool:
         return self.inspector.cancel(CancelJob(job), may).has_ended
@@ -128,12 +131,42 @@ async def test_list_goes_on_behind_each_cursor(looking: Looking) -> None:
         running = await looking.send("r")
         with trio.fail_after(5):
             await worker.receive()
-        whole = list(looking.inspector.list_jobs(ListJobs()))
+        whole = [entry for entry in looking.inspector.list_jobs(ListJobs()) if isinstance(entry, Paged)]
         assert [entry.record.id for entry in whole] == [running, *sent]
         for place, entry in enumerate(whole):
             rest = looking.list(ListJobs(after=str(entry.cursor)))
             assert [job.id for job in rest] == [running, *sent][place + 1 :]
         assert len(looking.list(ListJobs(after="nonsense"))) == len(whole)
+
+
+async def test_queues_of_other_protocols_are_not_looked_into(looking: Looking) -> None:
+    await looking.broker.declare_queue("others")
+    await looking.broker.publish("", "others", b"no job")
+    job = await looking.send()
+    asked: list[Ref] = []
+
+    def browse(ref: Ref, browse: Browse) -> Sequence[Entry]:
+        asked.append(ref)
+        return looking._peer.ask(ref, browse)
+
+    desk = looking.broker.context.jobs["default"]
+    assert [found.id for found in desk.unended(browse)] == [job]
+    assert looking.broker.directory.queues["others"].ref not in asked
+    assert list(desk.unended(browse, queue="others")) == []
+
+
+async def test_page_ends_where_enough_was_looked_at(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triomq.endpoints.management.jobs._LOOKED_AT", 2)
+    for _ in range(3):
+        await looking.send()
+    wanted = await looking.send(message=OTHER)
+    asked = ListJobs(name="jobs.subtract")
+    first = fill_page(looking.inspector.list_jobs(asked), limit=10, room=10_000)
+    assert not first.items
+    assert isinstance(first.next, str)
+    (found, _) = looking.inspector.list_jobs(ListJobs(name="jobs.subtract", after=first.next))
+    assert isinstance(found, Paged)
+    assert found.record.id == wanted
 
 
 async def test_running_job_has_its_attempt_and_delayed_one_its_time(looking: Looking) -> None:
@@ -291,7 +324,7 @@ async def test_job_of_an_earlier_life_is_found_and_cancelled(tmp_path: Path, nur
     async with open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker:
         await broker.declare_queue("q")
         first = await _looking(Served(broker, nursery, config))
-        job = await first.send()
+        job = await first.send("declared by a client of ours")
         nursery.cancel_scope.cancel()
     async with (
         open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker,

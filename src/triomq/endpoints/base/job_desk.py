@@ -102,8 +102,14 @@ class JobDesk(Protocol):
     def counts(self) -> JobCounts:
         """Return how the jobs do."""
 
-    def unended(self, browse: Browser, after: str = "") -> Iterator[FoundJob]:
-        """Yield jobs that have not ended, those first that are out of their queues."""
+    def unended(self, browse: Browser, after: str = "", queue: str = "") -> Iterator[FoundJob]:
+        """Yield jobs that have not ended, those first that are out of their queues.
+
+        Args:
+            browse: Asks a queue for messages.
+            after: A cursor, behind which the list goes on.
+            queue: Only those of this queue; empty for all.
+        """
 
     def dead(self, browse: Browser, after: int = 0) -> Iterator[DeadJob]:
         """Yield jobs that have failed for good, the oldest first."""

@@ -9,7 +9,7 @@ import msgspec
 
 from triomq.core import NotResident, Publisher
 from triomq.endpoints.base.job_desk import Browser, DeadJob, FoundJob, JobDesk
-from triomq.endpoints.management.paging import Paged
+from triomq.endpoints.management.paging import Paged, PageEnd
 from triomq.errors import NotFound
 from triomq.protocols.control import (
     CancelJob,
@@ -29,7 +29,7 @@ from triomq.protocols.control import (
 )
 
 _LOOKED_AT = 20_000
-"""Jobs that are looked at for one: some 50 ms of work. Behind them it is not found, and neither listed in one page."""
+"""Jobs that are looked at for one, or for a page: some 50 ms of work."""
 
 
 class JobInspector:
@@ -55,17 +55,18 @@ class JobInspector:
         counts = self._desk.counts()
         return JobTotals(counts.running, counts.parked, counts.dead, counts.happened)
 
-    def list_jobs(self, asked: ListJobs) -> Iterator[Paged[LiveJobRecord]]:
-        """List jobs that have not ended."""
+    def list_jobs(self, asked: ListJobs) -> Iterator[Paged[LiveJobRecord] | PageEnd]:
+        """List jobs that have not ended; a page has fewer of them when few of many are asked for."""
         desk, matches = self._desk, _matcher(asked.name)
         if desk is None:
             return
-        for job in desk.unended(self._browse, asked.after):
-            if asked.queue not in ("", job.queue) or asked.state not in ("", job.state):
-                continue
-            name = desk.name_of(job.payload)
-            if matches(name):
-                yield Paged(job.cursor, _record(job, name))
+        for number, job in enumerate(desk.unended(self._browse, asked.after, asked.queue), 1):
+            if asked.state in ("", job.state):
+                name = desk.name_of(job.payload)
+                if matches(name):
+                    yield Paged(job.cursor, _record(job, name))
+            if number == _LOOKED_AT:
+                yield PageEnd(job.cursor)
 
     def list_dead(self, asked: ListDeadJobs) -> Iterator[Paged[DeadJobRecord]]:
         """List jobs that have failed for good."""
@@ -102,7 +103,8 @@ class JobInspector:
         """Look for a job, as far as messages are in memory; only the first ones are waited for."""
         looked_at = 0
         try:
-            for found in islice(desk.unended(self._browse), _LOOKED_AT):
+            known = desk.summary(job)
+            for found in islice(desk.unended(self._browse, queue=known.queue if known else ""), _LOOKED_AT):
                 looked_at += 1
                 if found.id == job:
                     return found
