@@ -259,6 +259,9 @@ async def test_job_that_has_failed_for_good_is_among_the_dead_with_its_error(loo
     shown = looking.show(job)
     assert (shown.state, shown.traceback, shown.args) == ("failed", "line 1\nline 2", [1])
     assert shown.time == dead.time > 1e9
+    assert looking.inspector.show(ShowJob(job, dead.place)) == shown
+    with pytest.raises(NotFound):
+        looking.inspector.show(ShowJob("another", dead.place))
     assert looking.list() == []
 
 

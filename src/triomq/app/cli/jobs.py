@@ -16,6 +16,7 @@ from triomq.app.cli.connecting import DEFAULT_URL, JsonOption, UrlOption, connec
 from triomq.app.cli.output import printable
 from triomq.app.cli.tables import make_table, print_table, time_text
 from triomq.clients import BlockingConnection
+from triomq.errors import NotFound
 from triomq.protocols.control import (
     CancelJob,
     DeadJobRecord,
@@ -78,7 +79,7 @@ def dead(
 def show(job: JobArgument, json: JsonOption = False, url: UrlOption = DEFAULT_URL) -> None:
     """Show a job: where it is, its arguments, and why it has failed."""
     with connected(url) as connection:
-        found = connection.control(ShowJob(job))
+        found = _details(connection, job)
         if json:
             typer.echo(msgspec.json.encode(found))
         else:
@@ -105,9 +106,24 @@ def cancel(
 def requeue(job: JobArgument, json: JsonOption = False, url: UrlOption = DEFAULT_URL) -> None:
     """Send a job again that has failed for good, with a new id, and remove its dead letter."""
     with connected(url) as connection:
-        found = connection.control(RequeueJob(job))
+        found = connection.control(RequeueJob(job, _place(connection, job)))
         _remove_dead_letter(connection, job, found)
         typer.echo(msgspec.json.encode(found) if json else f"sent again as {printable(found.id)}")
+
+
+def _details(connection: BlockingConnection, job: str) -> JobDetails:
+    try:
+        return connection.control(ShowJob(job))
+    except NotFound:
+        place = _place(connection, job)  # there may be more dead letters than are looked at
+        if not place:
+            raise
+        return connection.control(ShowJob(job, place))
+
+
+def _place(connection: BlockingConnection, job: str) -> int:
+    """Return where the dead letter of a job is; 0 if it has none."""
+    return next((dead.place for dead in connection.control_all(ListDeadJobs()) if dead.id == job), 0)
 
 
 def _remove_dead_letter(connection: BlockingConnection, job: str, requeued: RequeuedJob) -> None:

@@ -86,10 +86,10 @@ class JobInspector:
         """
         desk = self._desk
         if desk is not None:
-            job = self._find(desk, asked.job)
+            job = None if asked.place else self._find(desk, asked.job)
             if job is not None:
                 return self._details(desk, job)
-            dead = self._find_dead(desk, asked.job)
+            dead = self._find_dead(desk, asked.job, asked.place)
             if dead is not None:
                 return self._dead_details(desk, dead)
             job = desk.summary(asked.job)
@@ -113,8 +113,24 @@ class JobInspector:
                 raise
         return None
 
-    def _find_dead(self, desk: JobDesk, job: str) -> DeadJob | None:
-        return next((found for found in desk.dead(self._browse) if found.id == job), None)
+    def _find_dead(self, desk: JobDesk, job: str, place: int) -> DeadJob | None:
+        """Look for a dead letter; without its place only the first ones are waited for, if they are on disk.
+
+        To wait for more would not end: what has been read for one page makes room for the next.
+        """
+        if place:
+            found = next(desk.dead(self._browse, place - 1), None)
+            return found if found is not None and found.id == job else None
+        looked_at = 0
+        try:
+            for found in desk.dead(self._browse):
+                looked_at += 1
+                if found.id == job:
+                    return found
+        except NotResident:
+            if not looked_at:
+                raise
+        return None
 
     def _details(self, desk: JobDesk, job: FoundJob) -> JobDetails:
         record = _record(job, desk.name_of(job.payload))
@@ -177,7 +193,7 @@ class JobInspector:
         """
         desk = self._desk
         if desk is not None:
-            dead = self._find_dead(desk, asked.job)
+            dead = self._find_dead(desk, asked.job, asked.place)
             if dead is not None:
                 return RequeuedJob(desk.send_again(dead, publisher), desk.dead_letters)
         raise NotFound(f"there is no dead letter of a job '{asked.job}'; `triomq jobs dead` lists them")
@@ -204,6 +220,7 @@ def _dead_record(job: DeadJob, name: str) -> DeadJobRecord:
         type=sayable(job.type),
         message=sayable(job.message),
         time=job.time,
+        place=job.place,
     )
 
 

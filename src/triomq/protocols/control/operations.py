@@ -156,13 +156,15 @@ class GetJobTotals(Operation[JobTotals], frozen=True, gc=False):
 
 
 class ShowJob(Operation[JobDetails], frozen=True, gc=False):
-    """What is known of a job? It takes the right to read its queue.
+    """What is known of a job? Its arguments are for those alone who may read its queue.
 
     Args:
         job: Its id.
+        place: That of its dead letter, if it is known to have one.
     """
 
     job: str
+    place: Count = 0
 
 
 class CancelJob(Operation[CancelledJob], frozen=True, gc=False):
@@ -184,9 +186,11 @@ class RequeueJob(Operation[RequeuedJob], frozen=True, gc=False):
 
     Args:
         job: Its id.
+        place: That of its dead letter; 0 looks for it, as far as dead letters are in memory.
     """
 
     job: str
+    place: Count = 0
 
 
 class BrowseQueue(Listing[MessageRecord], frozen=True, gc=False):

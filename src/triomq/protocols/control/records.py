@@ -266,6 +266,7 @@ class DeadJobRecord(msgspec.Struct, frozen=True, gc=False):
         type: The class of its error.
         message: The text of that.
         time: When it has ended, in Unix time.
+        place: Where its dead letter is: whoever asks for the job by that finds it at once, however many there are.
     """
 
     id: str
@@ -277,6 +278,7 @@ class DeadJobRecord(msgspec.Struct, frozen=True, gc=False):
     type: str
     message: str
     time: float
+    place: int = 0
 
 
 class JobDetails(msgspec.Struct, frozen=True):
