@@ -52,6 +52,8 @@ class BookedSide:
         worker: Its worker's side.
     """
 
+    __slots__ = ("_book", "_origins", "_worker", "peer", "spare")
+
     def __init__(self, peer: "EMQPPeer", worker: "WorkerSide") -> None:
         self.peer = peer
         self._worker = worker
