@@ -21,8 +21,8 @@ class Restarting:
     def __init__(self, folder: Path) -> None:
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
-            self._config = EMQP(port=free.getsockname()[1], heartbeat=0.1, silence=2.0)
-        self.url = f"emqp://127.0.0.1:{self._config.port}?heartbeat=0.1&silence=2"
+            self._config = EMQP(port=free.getsockname()[1], heartbeat=0.1, silence=20.0)
+        self.url = f"emqp://127.0.0.1:{self._config.port}?heartbeat=0.1&silence=20"
         self._folder = folder
         self._stop: Callable[[], None] = lambda: None
         self.is_there = trio.Event()
@@ -46,7 +46,7 @@ class Restarting:
 
 
 async def test_job_goes_on_while_the_broker_is_restarted(tmp_path: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             broker = Restarting(tmp_path)
             nursery.start_soon(broker.run)
@@ -54,6 +54,7 @@ async def test_job_goes_on_while_the_broker_is_restarted(tmp_path: Path) -> None
             async with open_emqp(broker.url) as emqp, open_emqp_worker(broker.url, ["q"], slots=2) as worker:
                 request = emqp.begin("q", b"1", SURE)
                 (job,) = await worker.receive()
+                await request.accepted()
                 await broker.restart()
                 job.reply(b"done")
                 assert (await request.reply()).message == b"done"
@@ -68,7 +69,7 @@ async def test_job_goes_on_while_the_broker_is_restarted(tmp_path: Path) -> None
 async def test_stream_goes_on_while_the_broker_is_restarted(tmp_path: Path) -> None:
     count = 5 * ITEM_WINDOW
 
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             broker = Restarting(tmp_path)
             nursery.start_soon(broker.run)
