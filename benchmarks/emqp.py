@@ -9,6 +9,7 @@ accept      no worker: what it takes to put a job into its queue; with ACKs, whi
 jobs        through the broker to two workers, each with 500 slots: with and without the answer back to the client, and
             with READY for each job or for many
 round trip  one job at a time, its answer, and so on
+pub-sub     PUBLISH to ten plain SUBs in one process
 durable     with ``guarantee``, and a broker that has a store; READY with a count
 """
 
@@ -24,6 +25,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -123,6 +125,58 @@ def round_trips(port: int, queue: str, count: int) -> list[float]:
     return taken
 
 
+def subscribe(port: int, count: int, messages: int, ready: Connection) -> None:  # a process gets it
+    """Be so many plain SUBs; tell when all of them hear something, and when each has had all that was published."""
+    with zmq.Context() as context:
+        subscribers = [context.socket(zmq.SUB) for _ in range(count)]
+        for subscriber in subscribers:
+            subscriber.set_hwm(0)
+            subscriber.subscribe(b"t")
+            subscriber.connect(f"tcp://127.0.0.1:{port}")
+        for subscriber in subscribers:
+            while subscriber.recv_multipart()[0] != b"trial":
+                pass
+        ready.send(0.0)
+        got = 0
+        for subscriber in subscribers:
+            while (frames := subscriber.recv_multipart())[1] != b"end":
+                got += frames[0] == b"topic"
+        ready.send(got / count / messages)
+        for subscriber in subscribers:
+            subscriber.close(0)
+
+
+def deliveries(folder: Path, messages: int, count: int = 10) -> tuple[float, float, float]:
+    """Return microseconds of CPU for each delivery to a SUB, deliveries in a second, and the part that has come."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        topics = free.getsockname()[1]
+    broker = Broker(folder, options=f"topic_port = {topics}\n")
+    spawn = get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    subscribers = spawn.Process(target=subscribe, args=(topics, count, messages, theirs), daemon=True)
+    subscribers.start()
+    with zmq.Context() as context:
+        peer = dealer(context, broker.port)
+
+        def publish(topic: bytes, text: bytes) -> None:
+            peer.send_multipart([b"", VERSION, b"PUBLISH", b"p", topic, text])
+
+        while not ours.poll(0.01):
+            publish(b"trial", b"1")
+        ours.recv()
+        before, began = broker.cpu(), time.perf_counter()
+        for _ in range(messages):
+            publish(b"topic", CALL)
+        while not ours.poll(0.01):  # a SUB that is behind misses some
+            publish(b"topic", b"end")
+        part = ours.recv()
+        seconds, cpu = time.perf_counter() - began, broker.cpu() - before
+    subscribers.join()
+    broker.close()
+    return cpu / (messages * count) * 1e6, messages * count * part / seconds, part
+
+
 class Broker:
     """`triomq serve` in a process of its own.
 
@@ -218,6 +272,7 @@ def main() -> None:
     count, rounds = (500, 1) if arguments.quick else (arguments.requests, arguments.rounds)
     best: dict[str, tuple[float, float]] = {}
     trips: list[float] = []
+    heard: list[tuple[float, float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(rounds):
             broker = Broker(Path(folder))
@@ -234,11 +289,14 @@ def main() -> None:
                     best[name] = min(best.get(name, (cpu, rate)), (cpu, rate))
             finally:
                 broker.close()
+            heard.append(deliveries(Path(folder), count // 2))
     print(f"{'':45}{'µs CPU':>10}{'requests/s':>12}")
     for name, (cpu, rate) in best.items():
         print(f"{name:45}{cpu:10.1f}{rate:12,.0f}")
     quantiles = statistics.quantiles(trips, n=100)
     print(f"{'round trip, p50 and p99':45}{quantiles[49]:9.2f}, {quantiles[98]:.2f} ms")
+    cpu, rate, part = min(heard)
+    print(f"{'pub-sub, a delivery':45}{cpu:10.1f}{rate:12,.0f}, {part:.0%} of them came")
 
 
 if __name__ == "__main__":

@@ -27,11 +27,11 @@ async def test_subscriptions_are_asked_for_and_messages_go_by_the_beginning_of_t
         while len(asked) < 2:  # noqa: ASYNC110  # a thread of libzmq works
             await trio.sleep(0.001)
         for topic in (b"secret", b"b", b"a.1"):
-            broadcast.publish(topic, b"message")
+            broadcast.publish([(topic, b"message")])
         assert await subscriber.receive() == [[b"a.1", b"message"]]
     assert sorted(asked) == [("", b"a."), ("", b"secret")]
     broadcast.close()
-    broadcast.publish(b"a.1", b"late")  # which nobody hears
+    broadcast.publish([(b"a.1", b"late")])  # which nobody hears
     subscriber.close()
     await close_context(context)
 

@@ -25,7 +25,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from math import inf
 from time import time
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar, TypeVarTuple, cast, final
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Self, TypeVar, TypeVarTuple, cast, final
 
 import trio
 
@@ -100,6 +100,11 @@ class Client(DomainWork):
         self.context = context
         self.peer = peer
         self.since = trio.current_time()
+
+    @final
+    def itself(self) -> Self:
+        """Return this client: what its endpoint starts it by, in fewer bytes than a function takes."""
+        return self
 
     # Hooks: what a protocol defines
 

@@ -114,7 +114,7 @@ class Endpoint(DynamicSupervisor):
         """Start a client."""
         self._served[client.kind] += 1
         name = f"{client.kind}-{self._served[client.kind]}"
-        ref = self.start_child_nowait(ChildSpec(lambda: client, name=name, restart="temporary"))
+        ref = self.start_child_nowait(ChildSpec(client.itself, name=name, restart="temporary"))
         self._clients[ref] = client
         client.ref.run_in_turn(client.begin_work)
         client.ref.run_in_turn(client.reschedule)

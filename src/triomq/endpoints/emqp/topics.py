@@ -7,6 +7,7 @@ misses messages without being told; a client with extensions that subscribes by 
 """
 
 import logging
+from collections.abc import Iterator
 from typing import Final
 
 import trio
@@ -23,6 +24,7 @@ from triomq.core import (
     Subscription,
     Target,
     Window,
+    body_of,
     make_binding,
     settle,
 )
@@ -83,10 +85,7 @@ class TopicFeed(Client):
 
     def delivered(self, subscription: Subscription, batch: Batch) -> None:
         """Send messages; what is not UTF-8 would end released subscribers."""
-        for position in batch.unsettled():
-            body = batch.message(position).body
-            if is_text(body):
-                self._broadcast.publish(batch.head_at(position).routing_key.encode("utf-8", "replace"), body)
+        self._broadcast.publish(_texts(batch))
         settle(batch, Outcome.ACCEPT)
 
     def cancelled(self, subscription: Subscription, reason: str) -> None:
@@ -103,6 +102,18 @@ class TopicFeed(Client):
         if session is not None:
             session.detach()
         self.gone.set()
+
+
+def _texts(batch: Batch) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the topic and the text of each message of a batch that is text."""
+    head, topic = None, b""
+    for position, content in enumerate(batch.contents):
+        if content is not None:
+            if head is not (here := batch.head_at(position)):
+                head, topic = here, here.routing_key.encode("utf-8", "replace")
+            body = body_of(here, content)
+            if is_text(body):
+                yield topic, body
 
 
 class TopicListener(Listener):

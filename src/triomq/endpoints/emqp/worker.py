@@ -130,7 +130,7 @@ class WorkerSide:
         self._deadlines: list[_Deadline] = []  # a heap
         self._number = 0  # of the last deadline
         self._settled: Batch | None = None  # a batch, and the positions of it that are settled at the end of the turn
-        self._positions: list[int] = []
+        self._positions: list[int]
 
     def begin(self) -> None:
         """Subscribe to the queues, those that are not there yet are declared; raises as ``Client.ask`` does."""
@@ -322,7 +322,7 @@ class WorkerSide:
         """Return where positions of a batch are gathered that are settled at the end of the turn."""
         if batch is not self._settled:
             self.settle()
-            self._settled = batch
+            self._settled, self._positions = batch, []
         return self._positions
 
     @property
@@ -354,9 +354,8 @@ class WorkerSide:
     def settle(self) -> None:
         """Settle what is done, at the end of a turn."""
         if self._settled is not None:
-            batch, positions = self._settled, self._positions
-            self._settled, self._positions = None, []
-            settle(batch, Outcome.ACCEPT, positions)
+            batch, self._settled = self._settled, None
+            settle(batch, Outcome.ACCEPT, self._positions)
 
     def lost(self) -> None:
         """Put back the jobs that are out with a worker that is lost, or give them up."""

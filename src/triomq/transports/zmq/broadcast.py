@@ -6,7 +6,7 @@ of its peer. Subscriptions are asked for one by one (XPUB_MANUAL), so that who m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import trio
@@ -17,6 +17,7 @@ from triomq.transports.zmq.reading import user_of
 from triomq.transports.zmq.socket import BATCH, ZMQSocket
 
 _NOW: Final = int(zmq.DONTWAIT)
+_MORE_NOW: Final = int(zmq.DONTWAIT | zmq.SNDMORE)
 
 
 class Broadcast(ZMQSocket):
@@ -42,10 +43,20 @@ class Broadcast(ZMQSocket):
         self._may_subscribe = may_subscribe
         self._asks = bool(domain)
 
-    def publish(self, topic: bytes, message: bytes) -> None:
-        """Send a message to all that have subscribed to a beginning of its topic."""
-        if not self.closed:
-            self.send_nowait((topic, message))
+    def publish(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
+        """Send messages, each a topic and a text, to all that have subscribed to a beginning of their topic."""
+        if self.closed:
+            return
+        send: Callable[..., object] = _Backend.send
+        socket = self.socket
+        try:
+            for topic, message in messages:
+                send(socket, topic, _MORE_NOW)
+                send(socket, message, _NOW)
+        except zmq.ZMQError as error:
+            raise self._closed_or(error) from None
+        finally:
+            self._called()
 
     async def run(self) -> None:
         """Decide about subscriptions, until the socket is closed."""
