@@ -130,6 +130,8 @@ class Publishing(Party):
     """Whether it hears of each message what became of it."""
     persists: ClassVar[bool] = True
     """Whether its messages can be durable, and go into any sink."""
+    declares: ClassVar[bool] = False
+    """Whether what it publishes declares the queue that it names."""
     names_sinks: ClassVar[bool] = True
     """Whether it says which sink a message goes into."""
     is_read: ClassVar[bool] = True

@@ -5,6 +5,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import trio
+
 from triomq.app import Broker
 from triomq.errors import StoreUnwritable
 from triomq.store import Journal
@@ -15,6 +17,14 @@ def journal_of(broker: Broker) -> Journal:
     persistence = broker.directory.persistence
     assert persistence is not None
     return persistence.journal
+
+
+async def written(broker: Broker) -> None:
+    """Wait until all that was to be written is on disk: an answer to that would end a fault."""
+    journal = journal_of(broker)
+    number = journal.require_commit()
+    while journal.committed < number:  # noqa: ASYNC110  # the store is another process
+        await trio.sleep(0.001)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import trio.testing
 
 from endpoints.conftest import knock_out
 from endpoints.contract import Publishing, Sent
-from endpoints.faults import frozen, unwritable
+from endpoints.faults import frozen, unwritable, written
 from endpoints.parties import PUBLISHERS
 from triomq.app import Broker, User, open_broker
 from triomq.endpoints import AMQP
@@ -147,6 +147,7 @@ async def test_messages_wait_for_the_end_of_an_alarm_and_are_taken_once_afterwar
 async def test_persistent_messages_are_not_taken_while_the_disk_is_full(kind: str, tmp_path: Path) -> None:
     skip_without_persistence(kind)
     async with opened(kind, tmp_path) as (broker, party):
+        await written(broker)
         with unwritable(broker):
             await party.publish(Sent(b"1"), Sent(b"2"))
             await party.settled()
@@ -222,6 +223,8 @@ async def test_deleted_queue_gets_nothing_and_one_of_the_same_name_does(kind: st
         await broker.queue("q").delete()
         await party.publish(Sent(b"2"))
         await party.settled()
+        if party.declares:
+            await broker.queue("q").delete()
         await broker.declare_queue("q")
         await party.publish(Sent(b"3"))
         await told(party, 3)

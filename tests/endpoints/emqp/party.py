@@ -129,6 +129,7 @@ class EMQPParty(OwnEndpointParty):
 class EMQPPublishing(EMQPParty, Publishing):
     answers = True
     cushion = 0.05  # for the store's thread or process; questions overtake what is parked
+    declares = True
     names_sinks = False
     is_read = False
 
