@@ -242,3 +242,13 @@ async def test_consumer_of_another_wire_reads_a_request(served: Served) -> None:
         message_id=msgid.decode(),
         user_id="guest",
     )
+
+
+async def test_job_of_the_book_that_a_worker_cannot_run_has_failed(served: Served) -> None:
+    client = await served.client()
+    msgid = await client.request(b"\xff", "q", b"reply-requested")
+    await served.worker(ready=1)
+    (reply,) = await client.hear(b"REPLY")
+    assert reply.rest[1] == msgid
+    assert b"UnfitJob" in reply.rest[2]
+    assert served.endpoint.jobs.jobs == {}

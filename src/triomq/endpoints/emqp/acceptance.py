@@ -47,11 +47,12 @@ class Acceptance:
         self._book = peer.hub.jobs
         self._terms: tuple[object, object, Terms] | None = None  # those of the last run, and of what they were made
 
-    def accept(self, run: RequestRun, queue: str) -> list[AcceptedJobs]:
+    def accept(self, run: RequestRun, alike: RequestRun, queue: str) -> list[AcceptedJobs]:
         """Enter jobs, all that are new or, if it raises, none; answer the others.
 
         Args:
             run: The jobs.
+            alike: The same ``without_deadline``.
             queue: Where they go.
 
         Returns:
@@ -61,8 +62,11 @@ class Acceptance:
             Refused: What is asked for them makes no sense, or one has the id of another user's job.
         """
         peer, book, extension = self._peer, self._book, run.extension
-        terms = self._terms_of(run)
-        due = peer.context.unix_time() + extension.delay / 1000 if extension.delay else 0.0
+        now = peer.context.unix_time() if extension.delay or extension.deadline is not None else 0.0
+        due = now + extension.delay / 1000 if extension.delay else 0.0
+        terms = self._terms_of(alike)
+        if extension.deadline is not None:
+            terms = msgspec.structs.replace(terms, deadline=now + extension.deadline / 1000)
         requester = self._requester(run)
         accepted: list[AcceptedJobs] = []
         jobs = AcceptedJobs(terms)
@@ -88,8 +92,8 @@ class Acceptance:
         for job in jobs:
             self._book.withdraw(job)
 
-    def properties(self, run: RequestRun, deadline: float) -> JobProperties:
-        """Return what stands before the payload of jobs, without their ids."""
+    def properties(self, run: RequestRun) -> JobProperties:
+        """Return what stands before the payload of jobs, without their ids and their deadlines."""
         extension = run.extension
         return JobProperties(
             b"",
@@ -97,7 +101,6 @@ class Acceptance:
             self._requester(run),
             self._peer.user,
             b"" if extension is NO_EXTENSION else encode_extension(extension),
-            deadline=deadline,
             priority=extension.priority or 0,
         )
 
@@ -106,12 +109,11 @@ class Acceptance:
         return self._peer.identity if run.headers.reply_requested or run.extension.tie else b""
 
     def _terms_of(self, run: RequestRun) -> Terms:
-        """Return what is asked for jobs: the same object as long as it is the same, unless it ends at some time."""
-        if self._terms is not None and self._terms[0] is run.headers and self._terms[1] == run.extension:
-            return self._terms[2]
-        terms = terms_of(run.extension, run.headers, self._peer.context.unix_time())
-        self._terms = None if terms.deadline else (run.headers, run.extension, terms)
-        return terms
+        """Return what is asked for jobs without deadlines: the same object as long as it is the same."""
+        headers, extension = run.headers, run.extension
+        if self._terms is None or self._terms[0] is not headers or self._terms[1] != extension:
+            self._terms = (headers, extension, terms_of(extension, headers, 0.0))
+        return self._terms[2]
 
     def _answer(self, name: bytes, standing: Standing) -> None:
         """Answer a job in whose place there is another one, or itself."""
@@ -121,3 +123,10 @@ class Acceptance:
             text = f"the job had ended before it was sent again ({standing.end}), and its answer is forgotten"
             found = broker_answer(standing.end, "" if standing.end == "cancelled" else text)
             self._peer.reply_all([(name, *found)])
+
+
+def without_deadline(run: RequestRun) -> RequestRun:
+    """Return jobs without what each may have another one of."""
+    if run.extension.deadline is None:
+        return run
+    return msgspec.structs.replace(run, extension=msgspec.structs.replace(run.extension, deadline=None))

@@ -16,11 +16,10 @@ import trio
 
 from triomq.core import Batch, Directory, Head, Outcome, Publish, settle
 from triomq.endpoints.emqp.answers import answer
-from triomq.endpoints.emqp.content import split_request
 from triomq.endpoints.emqp.dead_jobs import publish_dead_letter
 from triomq.endpoints.emqp.dispatched import DispatchedJob
 from triomq.endpoints.emqp.job_book import broker_answer
-from triomq.endpoints.emqp.job_content import JobOrigin, encode_job, job_properties
+from triomq.endpoints.emqp.job_content import JobOrigin, encode_job, job_properties, split_job
 from triomq.endpoints.jobs import BookedJob, End, Fate, Held, Result
 from triomq.protocols.emqp import NO_EXTENSION, Extension, encode_extension
 
@@ -52,6 +51,8 @@ class BookedSide:
         worker: Its worker's side.
     """
 
+    __slots__ = ("_book", "_origins", "_worker", "peer", "spare")
+
     def __init__(self, peer: "EMQPPeer", worker: "WorkerSide") -> None:
         self.peer = peer
         self._worker = worker
@@ -64,13 +65,13 @@ class BookedSide:
 
     def admit(self, batch: Batch, position: int, content: bytes, head: Head, now: float) -> DispatchedJob | None:
         """Return the job of a message, if the book admits it."""
-        name, suffix = split_request(content[head.properties_start : head.properties_stop])
-        origin, book = self._origins.find(suffix), self._book
+        name, alike, deadline = split_job(content[head.properties_start : head.properties_stop])
+        origin, book = self._origins.find(alike), self._book
         entry = book.knows(name)
         if entry is None:
             assert batch.queue is not None
             durable = head.traits.persistent
-            entry = book.recall(origin.entry(name, Directory.name_of(batch.queue), durable=durable))
+            entry = book.recall(origin.entry(name, Directory.name_of(batch.queue), deadline, durable=durable))
         if entry is None:
             settle(batch, Outcome.ACCEPT, (position,))
         elif book.hold and (held := book.hold.arrive(entry, batch, position)) is not None:
@@ -80,7 +81,7 @@ class BookedSide:
             if book.admit(entry, attempt, self, batch, position):
                 return DispatchedJob(
                     batch, position, name, origin.headers, origin.replying, now, origin, origin.timeout,
-                    entry=entry, attempt=attempt, deadline=origin.deadline,
+                    entry=entry, attempt=attempt, deadline=deadline,
                 )  # fmt: skip
         self.spare += 1
         return None
@@ -99,13 +100,13 @@ class BookedSide:
         head, content = batch.head_at(position), batch.contents[position]
         if content is None:  # its queue has taken it back
             return
-        name, suffix = split_request(content[head.properties_start : head.properties_stop])
-        origin = self._origins.find(suffix)
+        name, alike, deadline = split_job(content[head.properties_start : head.properties_stop])
+        origin = self._origins.find(alike)
         worker.take_over(
             name,
             DispatchedJob(
                 batch, position, name, origin.headers, origin.replying, trio.current_time(), origin,
-                entry=held.job, attempt=held.attempt, deadline=origin.deadline,
+                origin.timeout, entry=held.job, attempt=held.attempt, deadline=deadline,
             ),
         )  # fmt: skip
         if held.answer is not None:
@@ -118,6 +119,23 @@ class BookedSide:
         hold = self._book.hold
         return bool(hold) and hold.answered(name, about.attempt, self, (message, about))
 
+    def turn_away(self, batch: Batch, position: int, problem: str) -> None:
+        """End a job that its worker cannot run, as one that has failed and would again."""
+        content, head = batch.contents[position], batch.head_at(position)
+        assert content is not None, "it is settled"
+        job = self.admit(batch, position, content, head, trio.current_time())
+        if job is None:
+            return
+        assert job.entry is not None
+        about = Extension(state="failed", type="UnfitJob", message=problem, retry=False)
+        message = b'{"value": "UnfitJob"}'
+        answered = message, about
+        fate = self._book.finish(job.entry, job.attempt, self, "failed", retry=False, answer=answered)
+        answer(self.peer, job, message, about)
+        self._note_end(job, fate, message, about)
+        settle(batch, Outcome.ACCEPT, (position,))
+        self.spare += 1
+
     def take_spare(self) -> int:
         """Return how many slots are free again, once."""
         spare, self.spare = self.spare, 0
@@ -126,7 +144,7 @@ class BookedSide:
     def frame(self, job: DispatchedJob) -> bytes:
         """Return the extension frame of a job for its worker."""
         assert isinstance(job.origin, JobOrigin)
-        return job.origin.frame(job.attempt, self.peer.context.unix_time() if job.deadline else 0.0)
+        return job.origin.frame(job.attempt, job.deadline, self.peer.context.unix_time() if job.deadline else 0.0)
 
     # What the book asks
 

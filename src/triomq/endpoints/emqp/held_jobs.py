@@ -7,8 +7,7 @@ delivery ──> BookedSide.admit ──> arrived ──> adopted by the worker 
 from typing import TYPE_CHECKING
 
 from triomq.core import Browse, Directory, Entry, NotResident, QueueState, QueueUnreadable
-from triomq.endpoints.emqp.content import split_request
-from triomq.endpoints.emqp.job_content import JOB_CODEC, JobOrigins
+from triomq.endpoints.emqp.job_content import JOB_CODEC, JobOrigins, split_job
 from triomq.endpoints.jobs import JobBook
 from triomq.protocols.emqp import Informed
 
@@ -55,9 +54,9 @@ def _hold(entry: Entry, queue: str, book: JobBook, origins: JobOrigins) -> None:
     head, content = entry.message.head, entry.message.content
     if head.traits.codec != JOB_CODEC:
         return
-    name, suffix = split_request(content[head.properties_start : head.properties_stop])
-    origin = origins.find(suffix)
-    job = book.recall(origin.entry(name, queue, durable=True))
+    name, alike, deadline = split_job(content[head.properties_start : head.properties_stop])
+    origin = origins.find(alike)
+    job = book.recall(origin.entry(name, queue, deadline, durable=True))
     if job is not None and job.stage == "queued":
         book.hold.begin(job, origin.begun + entry.attempts)
 

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from triomq.core import CachedRoute, Confirms, DeclareQueue, Head, RoutedRun, traits_of
-from triomq.endpoints.emqp.acceptance import Acceptance
+from triomq.endpoints.emqp.acceptance import Acceptance, without_deadline
 from triomq.endpoints.emqp.content import EMQP_CODEC, PREFIXES, TOPICS, RequestProperties, encode_request, split_request
-from triomq.endpoints.emqp.job_content import JOB_CODEC, JOB_PREFIXES, JobProperties
+from triomq.endpoints.emqp.job_content import JOB_CODEC, JOB_PREFIXES, JobProperties, encode_deadline
 from triomq.endpoints.emqp.queues import JOB_QUEUE, queue_for
 from triomq.protocols.emqp import NO_EXTENSION, RequestRun, TopicPublished, encode_extension
 
@@ -130,11 +130,13 @@ class Intake:
             peer.ask(peer.domain, DeclareQueue(run.queue, JOB_QUEUE, peer.session))
         queue = queue_for(run.queue, peer.directory, peer.domain, JOB_QUEUE)
         route, name = peer.routes.find("", queue), run.queue or queue
-        accepted = self._acceptance.accept(run, queue)
+        alike = without_deadline(run)
+        accepted = self._acceptance.accept(run, alike, queue)
+        shape = self._booked_shape(alike, name)
         runs = [
             part
             for jobs in accepted
-            for part in _cut(route, self._booked_shape(run, name, jobs.deadline), jobs.ids, jobs.messages, JOB_PREFIXES)
+            for part in _cut(route, shape, jobs.ids, jobs.messages, JOB_PREFIXES, encode_deadline(jobs.deadline))
         ]
         ids = [job for jobs in accepted for job in jobs.ids]
         if run.extension.delay:
@@ -200,16 +202,14 @@ class Intake:
             headers.guarantee,
         )
 
-    def _booked_shape(self, run: RequestRun, name: str, deadline: float) -> _Shape:
-        """Return the shape of jobs of the book; each deadline makes another one, which is not worth remembering."""
-        headers, extension = run.headers, run.extension
-        key = (name, headers.frame, None if extension is NO_EXTENSION else extension, JOB_CODEC)
-        shape = None if deadline else self._shapes.get(key)
+    def _booked_shape(self, run: RequestRun, name: str) -> _Shape:
+        """Return the shape of jobs of the book, which have deadlines of their own."""
+        key = (name, run.headers.frame, run.extension, JOB_CODEC)
+        shape = self._shapes.get(key)
         if shape is None:
-            properties = self._acceptance.properties(run, deadline)
-            shape = _Shape("", name, self._peer.session.number, properties, headers.guarantee)
-            if not deadline:
-                self._note(key, shape)
+            properties = self._acceptance.properties(run)
+            shape = _Shape("", name, self._peer.session.number, properties, run.headers.guarantee)
+            self._note(key, shape)
         return shape
 
     def _remember(
@@ -273,10 +273,13 @@ def _cut(
     msgids: Sequence[bytes],
     messages: Sequence[bytes],
     prefixes: Sequence[bytes] = PREFIXES,
+    end: bytes = b"",
 ) -> list[_JobRun]:
     """Make runs of messages of one shape; where the length of their ids changes another one begins."""
     runs: list[_JobRun] = []
     suffix, size = shape.suffix, -1
+    if end:  # in place of that of the shape, which has none
+        suffix = suffix[: -len(end)] + end
     prefix, contents = b"", []
     for msgid, message in zip(msgids, messages, strict=True):
         if len(msgid) != size:

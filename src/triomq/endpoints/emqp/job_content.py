@@ -6,6 +6,7 @@ They have a codec tag of their own, so that jobs of released clients, which no b
 of this. A message has all that is needed to do its job, in another life of the broker too.
 """
 
+import struct
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -24,7 +25,7 @@ JOB_PREFIXES: Final = [b"\x99\xc4%c" % size for size in range(256)]
 """What stands before the id, by its length: MessagePack's marks of an array of nine, and of bytes."""
 
 _ORIGINS: Final = 1024
-"""Origins that are remembered: one for each client's definition of a job; more where each job has a deadline."""
+"""Origins that are remembered: one for each client's definition of a job."""
 
 
 class JobProperties(RequestProperties, frozen=True, array_like=True, gc=False):
@@ -32,13 +33,14 @@ class JobProperties(RequestProperties, frozen=True, array_like=True, gc=False):
 
     Args:
         begun: How many attempts were made with earlier messages of this job.
-        deadline: Unix time after which it is not begun any more; 0 is never.
         priority: From 0 to 9, the highest first.
+        deadline: Unix time after which it is not begun any more; 0 is never. The last, since each job may have another
+            one: all between that and the id is the same for jobs that are alike.
     """
 
     begun: int = 0
-    deadline: float = 0.0
     priority: int = 0
+    deadline: float = 0.0
 
 
 encode_job: Final = msgspec.msgpack.Encoder().encode
@@ -46,6 +48,23 @@ encode_job: Final = msgspec.msgpack.Encoder().encode
 
 decode_job: Final = msgspec.msgpack.Decoder(JobProperties).decode
 """Decode the properties."""
+
+_DEADLINE: Final = struct.Struct(">Bd")
+_FLOAT: Final = 0xCB  # MessagePack's mark of a float of eight bytes
+
+
+def encode_deadline(deadline: float) -> bytes:
+    """Encode the end of the properties."""
+    return _DEADLINE.pack(_FLOAT, deadline)
+
+
+_NEVER: Final = encode_deadline(0.0)
+
+
+def split_job(encoded: bytes) -> tuple[bytes, bytes, float]:
+    """Return the id in encoded properties, what is the same for all jobs that are alike, and the deadline."""
+    behind, end = 3 + encoded[2], len(encoded) - _DEADLINE.size
+    return encoded[3:behind], encoded[behind:end], _DEADLINE.unpack_from(encoded, end)[1]
 
 
 def terms_of(extension: Extension, headers: Headers, now: float) -> Terms:
@@ -88,26 +107,26 @@ class JobOrigin(Origin):
         found: The properties of one of them; their id does not matter.
     """
 
-    __slots__ = ("begun", "deadline", "terms", "timeout")
+    __slots__ = ("begun", "terms", "timeout")
 
     def __init__(self, found: JobProperties) -> None:
         super().__init__(found)
         self.begun = found.begun
-        self.deadline = found.deadline
         self.timeout = self.extension.timeout / 1000 or self.headers.timeout
         """Seconds that an attempt may take; 0 is without limit."""
-        terms = terms_of(msgspec.structs.replace(self.extension, deadline=None), self.headers, 0.0)
-        self.terms = msgspec.structs.replace(terms, deadline=found.deadline) if found.deadline else terms
+        self.terms = terms_of(msgspec.structs.replace(self.extension, deadline=None), self.headers, 0.0)
+        """What is asked for them, but for deadlines."""
 
-    def entry(self, job: bytes, queue: str, *, durable: bool) -> BookedJob:
-        """Return the job as its message has it."""
-        return BookedJob(job, queue, self.user, self.identity, self.terms, durable=durable)
+    def entry(self, job: bytes, queue: str, deadline: float, *, durable: bool) -> BookedJob:
+        """Return a job as its message has it."""
+        terms = msgspec.structs.replace(self.terms, deadline=deadline) if deadline else self.terms
+        return BookedJob(job, queue, self.user, self.identity, terms, durable=durable)
 
-    def frame(self, attempt: int, now: float) -> bytes:
+    def frame(self, attempt: int, deadline: float, now: float) -> bytes:
         """Return the extension frame for a worker: which attempt it makes, and how much time is left at ``now``."""
-        if not self.deadline:
+        if not deadline:
             return self.extension_frame(attempt)
-        left = max(0, round((self.deadline - now) * 1000))
+        left = max(0, round((deadline - now) * 1000))
         return encode_extension(msgspec.structs.replace(self.extension, attempt=attempt, deadline=left))
 
 
@@ -119,14 +138,14 @@ class JobOrigins:
     def __init__(self) -> None:
         self._found: dict[bytes, JobOrigin] = {}
 
-    def find(self, suffix: bytes) -> JobOrigin:
-        """Return the origin that stands behind an id (``split_request``)."""
-        return self._found.get(suffix) or self._add(suffix)
+    def find(self, alike: bytes) -> JobOrigin:
+        """Return the origin that stands between id and deadline (``split_job``)."""
+        return self._found.get(alike) or self._add(alike)
 
-    def _add(self, suffix: bytes) -> JobOrigin:
+    def _add(self, alike: bytes) -> JobOrigin:
         if len(self._found) >= _ORIGINS:
             self._found.clear()
-        origin = self._found[suffix] = JobOrigin(decode_job(JOB_PREFIXES[0] + suffix))
+        origin = self._found[alike] = JobOrigin(decode_job(JOB_PREFIXES[0] + alike + _NEVER))
         return origin
 
 

@@ -200,7 +200,9 @@ class EMQPJobDesk:
                             found = decode_job(entry.message.properties)
                             if _text(found.msgid) == job:
                                 durable = entry.message.head.traits.persistent
-                                return self._book.recall(JobOrigin(found).entry(found.msgid, name, durable=durable))
+                                return self._book.recall(
+                                    JobOrigin(found).entry(found.msgid, name, found.deadline, durable=durable)
+                                )
                     place, looked_at = entries[-1].id, looked_at + len(entries)
             except NotResident:
                 if not place:
@@ -221,7 +223,7 @@ class EMQPJobDesk:
         name = dead.queue
         if name not in self._directory.queues:
             raise NotFound(f"the job's queue '{name}' is not there any more; it comes back with a worker for it")
-        standing = self._book.accept(JobOrigin(properties).entry(msgid, name, durable=headers.guarantee))
+        standing = self._book.accept(JobOrigin(properties).entry(msgid, name, 0.0, durable=headers.guarantee))
         if standing is not None:
             raise Refused(f"the job {_text(standing.job)} has the same unique key, and has not ended")
         encoded = encode_job(properties)

@@ -90,7 +90,7 @@ class JobBook:
     ) -> None:
         self.jobs: dict[bytes, BookedJob] = {}
         """All that have not ended, by id."""
-        self.ended = EndedJobs()
+        self.ended = EndedJobs(now)
         self.counts: Counter[str] = Counter()
         """How often what has happened: ends, ``retried``, ``requeued``, ``late``, ``duplicate``, ``parked``."""
         self.followers = Followers()

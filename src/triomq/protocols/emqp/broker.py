@@ -1,6 +1,7 @@
 """A broker's side of the conversation with one peer."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from triomq.protocols.emqp.codes import Code, PeerError
 from triomq.protocols.emqp.engine import EMQPEngine
@@ -17,13 +18,16 @@ from triomq.protocols.emqp.frames import (
 )
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers
 from triomq.protocols.emqp.jobs import JobState, encode_state
-from triomq.protocols.emqp.reader import ReadingContext
+from triomq.protocols.emqp.reader import ReadingContext, reading_context
 from triomq.protocols.emqp.runs import ReplyRun, RequestRun, read_replies, read_requests
 from triomq.protocols.emqp.settings import EXTENSIONS, Settings
 from triomq.protocols.emqp.states import BROKER, BROKER_STALE, State
 
 _EXTENDED_REQUEST = 8
 """Frames of a REQUEST with an extension frame."""
+
+_KNOWN_PEERS_FRAMES: Final = {"received HEARTBEAT": 5, "received REPLY": 6}
+"""What a peer says that takes itself to be known, and how many frames that has without extensions."""
 
 
 class BrokerEngine(EMQPEngine):
@@ -40,7 +44,7 @@ class BrokerEngine(EMQPEngine):
         self._informed = b""  # the id of the peer's INFORM
 
     def _reading_context(self) -> ReadingContext:
-        return ReadingContext(True, self.is_extended, self._settings.max_message_size, LONGEST)
+        return reading_context(True, self.is_extended, self._settings.max_message_size, LONGEST)
 
     def _full_name(self, name: str, event: Event | None) -> str:
         return f"{name} {event.role}" if isinstance(event, Informed) else name
@@ -70,7 +74,8 @@ class BrokerEngine(EMQPEngine):
         return is_extended and EXTENSIONS in self._settings.capabilities
 
     def _out_of_place(self, name: str, frames: Sequence[bytes]) -> Event | None:
-        if self.state == "guest" and name == "received HEARTBEAT" and len(frames) > 5:
+        is_stray = len(frames) > _KNOWN_PEERS_FRAMES.get(name, len(frames))
+        if self.state == "guest" and is_stray:
             self._ask_to_inform(frames[3])
         return super()._out_of_place(name, frames)
 
