@@ -8,7 +8,6 @@ import trio
 
 from triomq import open_broker
 from triomq.jobs import Jobs, current_job
-from triomq.jobs.worker import open_worker
 
 jobs = Jobs()
 
@@ -29,11 +28,7 @@ def count_words(text: str) -> int:
 
 
 async def main() -> None:
-    async with (
-        open_broker() as broker,
-        jobs.connect(broker),
-        open_worker(jobs, await broker.emqp_connector()),
-    ):
+    async with open_broker() as broker, jobs.connect(broker), jobs.work(broker):
         job = await send_mail.send("ada@example.org", subject="hello")  # back: the broker has it
         print(await job.result())
 

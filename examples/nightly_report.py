@@ -9,7 +9,6 @@ import trio.testing
 
 from triomq import open_broker
 from triomq.jobs import Jobs, current_job
-from triomq.jobs.worker import open_worker
 
 jobs = Jobs()
 orders: list[int] = []  # a database, in a program that lasts
@@ -39,7 +38,7 @@ def clock() -> str:
 async def main() -> None:
     global began
     began = trio.current_time()
-    async with open_broker() as broker, jobs.connect(broker), open_worker(jobs, await broker.emqp_connector()):
+    async with open_broker() as broker, jobs.connect(broker), jobs.work(broker):
         for hour in range(72):
             if 8 <= hour % 24 < 18:
                 await take_order.send(100 + hour)

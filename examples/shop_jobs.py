@@ -7,7 +7,6 @@ import trio
 
 from triomq import open_broker
 from triomq.jobs import Jobs, Middleware, RunningJob, current_job, gather
-from triomq.jobs.worker import open_worker
 
 
 class Count(Middleware):
@@ -60,11 +59,7 @@ async def catalogue(most: int) -> AsyncIterator[str]:
 
 
 async def main() -> None:
-    async with (
-        open_broker() as broker,
-        jobs.connect(broker),
-        open_worker(jobs, await broker.emqp_connector()),
-    ):
+    async with open_broker() as broker, jobs.connect(broker), jobs.work(broker):
         print(await bill.call(Order(1, "Ada", {"pen": 3, "paper": 1})))
 
         job = await pack.send(["pen", "paper", "string"])

@@ -12,7 +12,6 @@ from thumbnails import jobs, shrink, write_png
 from triomq import open_broker
 from triomq.errors import JobFailed
 from triomq.jobs import Job
-from triomq.jobs.worker import open_worker
 
 
 def draw(folder: Path, number: int, side: int = 96) -> Path:
@@ -45,7 +44,7 @@ async def main() -> None:
         async with (
             open_broker() as broker,
             jobs.connect(broker),
-            open_worker(jobs, await broker.emqp_connector(), processes=2),
+            jobs.work(broker, processes=2),
             trio.open_nursery() as nursery,
         ):
             thumbnails = [picture.with_suffix(".small.png") for picture in pictures]

@@ -13,7 +13,6 @@ PARTS = {
     "thumbnails",  # which wolfpack imports
     "send_mails",  # which needs a broker and a worker beside it: tests/jobs/test_tutorial.py has them
     "test_mail_jobs",  # which pytest runs, below
-    "nightly_report",  # whose schedule no worker sets yet
 }
 EXAMPLES = [path for path in sorted(FOLDER.glob("*.py")) if path.stem not in PARTS]
 PATIENCE = 30  # seconds; an example needs less than one, a machine under load may need more

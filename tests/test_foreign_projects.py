@@ -164,6 +164,11 @@ async def test_customer_is_reminded_once(working, broker):
         await broker.wait_idle()
     assert sorted(map(str, caught.value.exceptions)) == ["no address of ada", "no address of eve"]
 
+async def test_report_comes_each_morning(working, autojump_clock):
+    await charge.send("ada", 5, on=date(2026, 11, 22))
+    await working.sleep_until(datetime(2000, 1, 3, tzinfo=UTC))
+    assert shop.reports == [1, 1]
+
 async def test_what_is_only_sent_waits(jobs):
     await jobs.connect(shop.jobs)
     await charge.send("ada", 5, on=date(2026, 11, 22))
@@ -206,7 +211,7 @@ def test_virtual_time_beside_a_real_broker_is_refused(pytester: pytest.Pytester)
 def test_suite_of_a_project_with_jobs_passes(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\ntrio_mode = true\nfilterwarnings = error\n")
     pytester.makepyfile(shop=SHOP, test_shop=TESTS_OF_SHOP)
-    pytester.runpytest_subprocess("-p", "no:asyncio").assert_outcomes(passed=6)
+    pytester.runpytest_subprocess("-p", "no:asyncio").assert_outcomes(passed=7)
 
 
 def test_jobs_in_a_test_without_trio_are_refused(pytester: pytest.Pytester) -> None:

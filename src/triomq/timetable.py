@@ -26,7 +26,6 @@ from typing import Final, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
-import trio
 from cronsim import CronSim, CronSimError
 
 from triomq.errors import Refused
@@ -145,12 +144,16 @@ def unix_time() -> float:
     for a day.
     """
     if "trio.testing" in sys.modules and _is_virtual():
+        import trio  # here, since a process that runs jobs of a worker does not need it
+
         return VIRTUAL_START + trio.current_time()
     return time()
 
 
 def _is_virtual() -> bool:
     """Return whether Trio's clock is one that tests turn."""
+    import trio
+
     try:
         return isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
     except RuntimeError:

@@ -10,6 +10,8 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from triomq.errors import ConfigError, WrongArguments, WrongResult
 from triomq.jobs.arguments import Conversion, read_name
@@ -136,6 +138,19 @@ def test_wrong_argument_is_named(args: tuple[object, ...], kwargs: dict[str, obj
         SEND.encode(args, kwargs)
 
 
+def test_types_that_were_right_once_are_right_again_and_no_others() -> None:
+    def take(number: int, text: str, share: float = 0.0, any_of: Any = None) -> None: ...
+
+    conversion = Conversion("m.take", take)
+    for _ in range(2):
+        conversion.encode((1, "a"), {})
+        conversion.encode((2, "b", 1.0), {})
+        conversion.encode((2, "b", 1.0, [1]), {})
+        for wrong in [(1,), ("1", "a"), (True, "a"), (1, "a", "b"), (1, "a", float("nan"))]:
+            with pytest.raises(WrongArguments):
+                conversion.encode(wrong, {})
+
+
 def test_path_to_what_is_wrong_inside_an_argument_is_given() -> None:
     conversion = Conversion("m.rich", rich)
     places: list[Any] = [{"city": "Oslo"}, {"city": 5}]
@@ -203,3 +218,24 @@ def test_items_of_a_stream_are_converted() -> None:
     assert conversion.decode_result(b'{"value": null}') is None
     with pytest.raises(WrongResult, match="an item is not what its annotation says"):
         conversion.decode_item(b"5")
+
+
+def three(a: int, b: int = 2, *, c: int = 3) -> None: ...
+
+
+THREE = Conversion("m.three", three)
+
+
+@given(
+    st.lists(st.integers(-(2**63), 2**63), max_size=4).map(tuple),
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9)),
+)
+def test_call_is_taken_as_python_takes_it(args: tuple[int, ...], kwargs: dict[str, int]) -> None:
+    try:
+        bound = THREE.signature.bind(*args, **kwargs)
+    except TypeError as error:
+        with pytest.raises(WrongArguments, match=re.escape(str(error))):
+            THREE.encode(args, kwargs)
+    else:
+        found, named = THREE.decode(THREE.encode(args, kwargs))
+        assert THREE.signature.bind(*found, **named) == bound

@@ -1,5 +1,6 @@
 """Jobs are sent over a real endpoint, and their results come back."""
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -212,6 +213,12 @@ async def test_jobs_are_connected_and_run_in_one_program(autojump_clock: trio.te
             await shop.fail_twice.call("both")
         async with shop.count.stream(3) as items:
             assert [item async for item in items] == [0, 1, 2]
+    async with open_broker() as broker, shop.jobs.work(broker):
+        assert shop.jobs.is_connected  # jobs may send jobs
+        async with shop.jobs.connect(broker):
+            assert await shop.parent.call(1) == "1 for 1.0"
+        assert await shop.parent.call(1) == "1 for 1.0"
+    assert not shop.jobs.is_connected
 
 
 async def test_broker_of_the_program_needs_no_socket(autojump_clock: trio.testing.MockClock) -> None:
@@ -226,3 +233,20 @@ async def test_broker_of_the_program_needs_no_socket(autojump_clock: trio.testin
             assert await later.result() == 1
             assert trio.current_time() >= 3600
         nursery.cancel_scope.cancel()
+
+
+def test_connection_that_is_opened_in_another_way_says_how_it_is_done() -> None:
+    jobs = Jobs()
+
+    async def under_asyncio() -> None:
+        async with jobs.connect("emqp://127.0.0.1:1"):
+            pass
+
+    with pytest.raises(RuntimeError, match=re.escape("write `async with jobs.connect_asyncio(url):` here")):
+        asyncio.run(under_asyncio())
+    way = re.escape("write `async with jobs.connect(url):`")
+    with pytest.raises(TypeError, match=way), jobs.connect("emqp://127.0.0.1:1"):  # type: ignore[attr-defined]  # as said
+        pass
+    with pytest.raises(AttributeError, match=re.escape("write `with jobs.connect_blocking(url):`")):
+        jobs.connect_blocking("emqp://127.0.0.1:1").link  # noqa: B018  # as above
+    assert not jobs.is_connected

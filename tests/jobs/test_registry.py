@@ -1,6 +1,8 @@
 """``Jobs`` finds functions by name, and refuses what would surprise a worker."""
 
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -134,3 +136,14 @@ def test_schedule_is_for_functions_that_can_be_called_without_arguments() -> Non
         @jobs.every(10)
         @jobs.every(20)
         def twice() -> None: ...
+
+
+def test_functions_are_jobs_without_trio_and_without_sockets() -> None:
+    """Processes of workers import these modules, and save 10 MiB each."""
+    program = (
+        "import sys; from triomq import Jobs; jobs = Jobs(); "
+        "jobs.job(name='f')(lambda: None).definition.check(); "
+        "print([name for name in sys.modules if name in ('trio', 'zmq', 'triomq.clients')])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"

@@ -9,7 +9,6 @@ from triomq.actors import Request
 from triomq.app.checks import check_flag, check_text, check_whole, shown
 from triomq.app.delivery import Browsed, Delivery
 from triomq.app.feed import Inbox, LocalFeed, Subscriber
-from triomq.app.opening import opening
 from triomq.app.publishing import check_name
 from triomq.core import (
     EVERYTHING,
@@ -34,6 +33,7 @@ from triomq.core import (
     Window,
     make_binding,
 )
+from triomq.opening import opening
 
 if TYPE_CHECKING:
     from triomq.app.domain_handle import DomainHandle

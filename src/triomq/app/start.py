@@ -9,11 +9,11 @@ from triomq.app.broker import Broker
 from triomq.app.checks import check_number, check_text, check_whole
 from triomq.app.listening import check_endpoint
 from triomq.app.machine import DEFAULT_WATERMARK, memory_mark
-from triomq.app.opening import opening
 from triomq.app.tree import Root, Tree
 from triomq.app.users import User
 from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import EndpointConfig, Synchronise
+from triomq.opening import opening
 from triomq.store import DISK_RESERVE
 from triomq.store.hosting import HostKind, StoreSettings
 

@@ -5,12 +5,13 @@ What needs a connection is loaded with the first one: a process that runs jobs o
 
 from typing import TYPE_CHECKING
 
+from triomq.jobs.decorators import JobDecorator, JobSchedule, OptionArguments, ScheduleDecorator
 from triomq.jobs.definition import Call, JobDefinition
 from triomq.jobs.function import CallArguments, Caller, JobFunction, Sender, StreamCaller, StreamFunction
 from triomq.jobs.middleware import LogJobs, Middleware
 from triomq.jobs.options import JobOptions
 from triomq.jobs.orders import CallOptions, Order
-from triomq.jobs.registry import JobDecorator, Jobs, JobSchedule, OptionArguments, ScheduleDecorator
+from triomq.jobs.registry import Jobs
 from triomq.jobs.running import RunningJob, current_job, running
 
 if TYPE_CHECKING:

@@ -146,7 +146,7 @@ class BlockingCalls(Generic[P, R]):
         return [BlockingJob(job) for job in drive(self._caller.map(*values, **kwargs))]
 
     def handle(self, job: str) -> BlockingJob[R]:
-        """Return the handle of a job of this function by its id, whoever has sent it."""
+        """Return the handle of a job of this function by its id, from any sender."""
         return BlockingJob(self._caller.handle(job))
 
 

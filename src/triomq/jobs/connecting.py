@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeAlias
 
+from triomq.actors import require_trio
 from triomq.clients import EMQPConnector, EMQPUrl, open_emqp
 from triomq.jobs.link import Link, TrioLink
 
@@ -30,7 +31,13 @@ async def open_link(where: Where, shown: str) -> AsyncIterator[Link]:
     Raises:
         ConfigError: The URL is wrong.
         Disconnected: No broker lets us in.
+        RuntimeError: This does not run in Trio.
     """
+    require_trio(
+        "jobs.connect",
+        asyncio_way="write `async with jobs.connect_asyncio(url):` here",
+        otherwise="call it in trio.run(main), or write `with jobs.connect_blocking(url):` and f.blocking.send(…)",
+    )
     async with open_emqp(await connector_of(where)) as connection:
         yield TrioLink(shown, connection)
 

@@ -158,7 +158,7 @@ class Caller(Sender[P], Generic[P, R]):
                 raise WrongArguments(f"{error} (in value {place} of map)") from None
 
     def handle(self, job: str) -> "Job[R]":
-        """Return the handle of a job of this function by its id, whoever has sent it; see ``Jobs.handle``."""
+        """Return the handle of a job of this function by its id, from any sender; see ``Jobs.handle``."""
         from triomq.jobs.handle import Job
 
         return Job(self._link(), job.encode(), self.definition)
@@ -195,7 +195,7 @@ class StreamCaller(Sender[P], Generic[P, T]):
             await stream.job.close()
 
     async def begin(self, *args: P.args, **kwargs: P.kwargs) -> "JobStream[T]":
-        """Send it to a worker, and return its items; who calls this cancels the job that nobody reads any more."""
+        """Send it to a worker, and return its items; the caller cancels the job when it reads no more."""
         from triomq.jobs.handle import JobStream
 
         job: Job[None] = await self._send(args, kwargs)

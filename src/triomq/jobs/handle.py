@@ -84,7 +84,7 @@ class Job(Generic[R]):
     async def result(self) -> R:
         """Wait until it has ended, and return what its function returned; cancelling this does not cancel the job.
 
-        A job of others, and a duplicate, has a result if it is kept (``keep=``), or ends while this waits.
+        A job of others, and a duplicate, has a result if its sender asked for that (``keep=``), or if it ends now.
 
         Raises:
             JobFailed: It has ended without a result: ``JobTimedOut``, ``JobCancelled``, ``JobExpired``, ``WorkerLost``,
@@ -121,7 +121,7 @@ class Job(Generic[R]):
     async def cancel(self, *, grace: float | None = None) -> bool:
         """Cancel it and the jobs that it has sent; return whether it had not ended yet.
 
-        One that waits is gone at once. One that runs is cancelled by Trio if its function is async, told of it
+        One that waits is gone at once. One that runs is cancelled by Trio if its function is async, notified
         otherwise, and its process ended if it does not stop in time; ``result`` raises ``JobCancelled`` then.
 
         Args:

@@ -171,7 +171,7 @@ async def cancel_now(connection: EMQPConnection, job: bytes) -> None:
 async def cancel(connection: EMQPConnection, job: bytes, grace: float | None = None) -> bool:
     """Cancel a job and those that it has sent; return whether there was one.
 
-    A broker without our extensions cannot be told.
+    A broker without our extensions does not know how.
     """
     if not connection.has_extensions:
         return False
@@ -183,7 +183,7 @@ async def cancel(connection: EMQPConnection, job: bytes, grace: float | None = N
 
 
 async def follow(connection: EMQPConnection, job: bytes, name: str) -> EMQPReply:
-    """Wait for the end of a job that somebody else has sent, and return its result.
+    """Wait for the end of a job that another client has sent, and return its result.
 
     Raises:
         JobFailed: It has ended otherwise.
@@ -194,9 +194,7 @@ async def follow(connection: EMQPConnection, job: bytes, name: str) -> EMQPReply
         async for report in reports:
             found, message = report.state, report.result
     if found.state == "unknown":
-        raise NoSuchJob(
-            f"no job {job.decode()!r} here; it has ended, and nothing was kept of it, or there never was one"
-        )
+        raise NoSuchJob(f"no job {job.decode()!r} here; it has ended and is forgotten, or there never was one")
     if found.state != "ok":
         raise error_of(job.decode(), name, found, message or b"")
     if message is None:

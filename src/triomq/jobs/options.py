@@ -13,7 +13,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Priority: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=9)]
 
 RETRIES = 3
-"""How often a job is tried again if nothing else is said: with the backoff below, within 4 to 11 seconds.
+"""How often a job is tried again by default: with the backoff below, within 4 to 11 seconds.
 
 More is for the job to say: one that fails of a bug fails as often as it is tried."""
 

@@ -4,16 +4,16 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Never, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
-
-import msgspec
+from typing import TYPE_CHECKING, Never, ParamSpec, Self, TypeVar, Unpack, overload
 
 from triomq.errors import AlreadyConnected, ConfigError, NotConnected, Refused, UnknownJob
 from triomq.jobs.arguments import read_name
+from triomq.jobs.decorators import JobDecorator, JobSchedule, OptionArguments, ScheduleDecorator
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.function import JobFunction, StreamFunction
 from triomq.jobs.middleware import Middleware
 from triomq.jobs.options import JobOptions
+from triomq.opening import opening, opening_blocking
 from triomq.timetable import Missed, Timetable
 
 if TYPE_CHECKING:
@@ -27,80 +27,6 @@ P = ParamSpec("P")
 C = TypeVar("C")
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-class OptionArguments(TypedDict, total=False):
-    """What decorators take; see ``JobOptions``."""
-
-    queue: str
-    retries: int
-    backoff: tuple[float, float]
-    timeout: float
-    priority: int
-    unique: bool | str
-    key: str
-    max_concurrency: int
-    rate: float
-    keep: float
-    final: tuple[type[Exception], ...]
-
-
-class JobSchedule(msgspec.Struct, frozen=True):
-    """A job that runs by itself, again and again.
-
-    Args:
-        definition: What runs.
-        timetable: When.
-    """
-
-    definition: JobDefinition
-    timetable: Timetable
-
-
-class JobDecorator:
-    """What ``jobs.job(…)`` returns: it makes a job of a function."""
-
-    def __init__(self, jobs: "Jobs", options: JobOptions, name: str) -> None:
-        self._jobs = jobs
-        self._options = options
-        self._name = name
-
-    @overload
-    def __call__(self, function: Callable[P, AsyncIterator[T]], /) -> StreamFunction[P, T]: ...  # type: ignore[overload-overlap]  # the first that fits
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[object, Never, R]], /
-    ) -> JobFunction[P, Coroutine[object, Never, R], R]: ...
-    @overload
-    def __call__(self, function: Callable[P, Iterator[T]], /) -> StreamFunction[P, T]: ...  # type: ignore[overload-overlap]  # the first that fits
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R, R]: ...
-    def __call__(self, function: Callable[..., object], /) -> object:
-        """Register a function."""
-        return self._jobs.add(JobDefinition(function, self._options, self._name))
-
-
-class ScheduleDecorator:
-    """What ``jobs.every(…)`` and ``jobs.cron(…)`` return: it gives a schedule to a function, or to a job."""
-
-    def __init__(self, jobs: "Jobs", options: JobOptions, name: str, timetable: Timetable) -> None:
-        self._jobs = jobs
-        self._decorator = JobDecorator(jobs, options, name)
-        self._timetable = timetable
-
-    @overload
-    def __call__(self, function: JobFunction[P, C, R], /) -> JobFunction[P, C, R]: ...  # type: ignore[overload-overlap]  # the first that fits
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[object, Never, R]], /
-    ) -> JobFunction[P, Coroutine[object, Never, R], R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R, R]: ...
-    def __call__(self, function: Callable[..., object], /) -> object:
-        """Register a function, unless it is a job already, and its schedule."""
-        made = function if isinstance(function, (JobFunction, StreamFunction)) else self._decorator(function)
-        self._jobs.add_schedule(JobSchedule(made.definition, self._timetable))
-        return made
 
 
 class Jobs:
@@ -124,6 +50,7 @@ class Jobs:
         self.middleware = tuple(middleware)
         """What is called around each of its jobs."""
         self._link: Link | None = None
+        self._link_of_worker: Link | None = None
         self._where = ""
         self._needed = ""
         self._functions: dict[str, JobFunction[..., object, object] | StreamFunction[..., object]] = {}
@@ -242,7 +169,7 @@ class Jobs:
         """
         name = schedule.definition.name
         if schedule.definition.is_stream:
-            raise ConfigError(f"{name} cannot have a schedule: it is a generator, and nobody would read its items")
+            raise ConfigError(f"{name} cannot have a schedule: it is a generator, whose items would have no reader")
         try:
             schedule.definition.encode((), {})
         except Exception as error:
@@ -253,11 +180,11 @@ class Jobs:
 
     # The broker
 
-    @asynccontextmanager
+    @opening("async with jobs.connect(url):")
     async def connect(self, where: "Where") -> AsyncIterator[Self]:
         """Connect with a broker for as long as a block lasts: ``async with jobs.connect("emqp://127.0.0.1"): …``.
 
-        Leaving the block does not end what was sent; answers to it are lost then, unless they are kept (``keep=``).
+        Leaving the block does not end what was sent; answers to it are lost then, but for those of jobs with ``keep=``.
 
         Args:
             where: The URL of a broker, or one that was opened in this program, which is reached without a socket.
@@ -274,6 +201,26 @@ class Jobs:
                 yield self
 
     @asynccontextmanager
+    async def connect_worker(self, where: "Where") -> AsyncIterator[None]:
+        """Connect with the broker of a worker that runs here: its jobs send by this where ``connect`` is not around.
+
+        Args:
+            where: As for ``connect``.
+
+        Raises:
+            Disconnected: No broker lets us in.
+        """
+        from triomq.jobs.connecting import open_link
+
+        async with open_link(where, _shown(where)) as link:
+            self._link_of_worker = link
+            try:
+                yield
+            finally:
+                if self._link_of_worker is link:
+                    self._link_of_worker = None
+
+    @opening("async with jobs.connect_asyncio(url):")
     async def connect_asyncio(self, where: "WhereOutside") -> AsyncIterator[Self]:
         """Connect with a broker for the tasks of the running event loop: ``await f.send(…)`` works as in Trio.
 
@@ -292,7 +239,7 @@ class Jobs:
             async with open_asyncio_link(where, self._where) as self._link:
                 yield self
 
-    @contextmanager
+    @opening_blocking("with jobs.connect_blocking(url):")
     def connect_blocking(self, where: "WhereOutside") -> Iterator[Self]:
         """Connect with a broker for plain threads: ``with jobs.connect_blocking(url): f.blocking.send(…)``.
 
@@ -358,7 +305,7 @@ class Jobs:
     @property
     def is_connected(self) -> bool:
         """Whether there is a broker to send to."""
-        return self._link is not None
+        return self._link is not None or self._link_of_worker is not None
 
     def link(self) -> "Link":
         """Return the way to the broker.
@@ -370,15 +317,16 @@ class Jobs:
             from triomq.jobs.outside import open_for_process
 
             self._link = open_for_process(self._needed, _shown(self._needed))
-        if self._link is None:
+        found = self._link or self._link_of_worker
+        if found is None:
             raise NotConnected(
                 "these jobs are not connected with a broker; send them inside of "
                 "`async with jobs.connect('emqp://127.0.0.1:47291'):`, or with a broker of this program for a URL"
             )
-        return self._link
+        return found
 
     def handle(self, job: str) -> "Job[object]":
-        """Return the handle of a job by its id, whoever has sent it; that of ``f.handle(id)`` knows its type, too.
+        """Return the handle of a job by its id, from any sender; that of ``f.handle(id)`` knows its type, too.
 
         Raises:
             NotConnected: There is no broker to ask.

@@ -1,9 +1,9 @@
-"""The schedules of a program's code, made known to its broker.
+"""The schedules of a program's code, registered with its broker.
 
-Whoever starts a worker says all of them; one that is there already, and says the same, goes on where it was. Those that
-the same owner has said before, and the code has no more, end. So an owner is one ``Jobs`` of one program, whatever runs
-it: ``triomq worker mail:jobs`` is ``mail:jobs`` on every machine. While two versions of a program run, those of the
-worker that was started last count.
+A worker registers all of them when it starts; one that is there already, and is the same, goes on where it was. Those
+that the same owner has registered before, and the code has no more, end. So an owner is one ``Jobs`` of one program:
+``triomq worker mail:jobs`` is ``mail:jobs`` on every machine. While two versions of a program run, those of the worker
+that was started last count.
 """
 
 from functools import partial
@@ -12,11 +12,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from triomq.clients import EMQPConnection
+from triomq.jobs.decorators import JobSchedule
 from triomq.jobs.orders import CallOptions, OrderForm
-from triomq.jobs.registry import Jobs, JobSchedule
+from triomq.jobs.registry import Jobs
 
 _NOBODY: Final = "?"
-"""The name of schedules that nobody owns: with one they go on where they were."""
+"""The name of schedules without an owner: with one they go on where they were."""
 
 
 async def register_schedules(jobs: Jobs, owner: str = "") -> None:

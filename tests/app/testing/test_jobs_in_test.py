@@ -111,6 +111,19 @@ async def test_delayed_job_runs_when_its_time_has_come(
     assert [round((done - at).total_seconds(), 1) for done in program.done] == [-82800.0, 0.0]  # type: ignore[operator]
 
 
+async def test_day_of_cron_takes_no_time(
+    jobs: JobsInTest, program: Program, autojump_clock: object, real_time: float
+) -> None:
+    @program.jobs.cron("0 6,18 * * *", timezone="Europe/Oslo")
+    async def report() -> None:
+        program.done.append(f"{jobs.now:%d %H:%M}")
+
+    await jobs.work(program.jobs)
+    await jobs.sleep_until(datetime(2000, 1, 3, tzinfo=UTC))
+    await jobs.wait_idle()
+    assert program.done == ["01 05:00", "01 17:00", "02 05:00", "02 17:00"]
+
+
 async def test_timeout_is_virtual_too(jobs: JobsInTest, program: Program, autojump_clock: object) -> None:
     @program.jobs.job(timeout=60, retries=0)
     async def hang() -> None:

@@ -10,13 +10,13 @@ from triomq.app.delivery import Browsed
 from triomq.app.domain_handle import DomainHandle, SinkKindName
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.listening import Listening
-from triomq.app.opening import opening
 from triomq.app.portal.arguments import BrokerArguments, FeedArguments, QueueArguments, SinkArguments, unwrap
 from triomq.app.portal.feed import DeliveryBuffer, PortalDelivery, Pump, get_delivery, return_unseen
 from triomq.app.portal.portal import Portal
 from triomq.app.portal.thread import BrokerThread
 from triomq.core import HeaderValue, Predicate, Properties, QueueStatistics
 from triomq.endpoints import EndpointConfig
+from triomq.opening import opening
 from triomq.portal import AsyncioCaller, CallbackQueue, loop_callbacks, wait_done, wait_shielded
 from triomq.transports import Address
 

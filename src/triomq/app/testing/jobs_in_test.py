@@ -17,7 +17,6 @@ import trio.testing
 
 from triomq.app.broker import Broker
 from triomq.jobs import Jobs, Middleware, RunningJob
-from triomq.jobs.worker import open_worker
 
 _PATIENCE: Final = 10.0
 """Seconds of real time after which ``wait_idle`` gives up: whoever waits for longer wants virtual time."""
@@ -71,10 +70,7 @@ class JobsInTest:
         """
         for registry in registries:
             await self.connect(registry)
-            worker = open_worker(
-                registry, await self.broker.emqp_connector(), concurrency=concurrency, sync_place="here"
-            )
-            await self._nursery.start(self._hold, worker)
+            await self._nursery.start(self._hold, registry.work(self.broker, concurrency=concurrency))
 
     async def connect(self, *registries: Jobs) -> None:
         """Connect some ``Jobs`` with the broker, until the test has ended; what is sent waits in its queue.

@@ -4,7 +4,8 @@ They are code of the program that the broker is in, and may do everything, as ``
 (its name is empty, as in quotas). Above this file nothing differs from clients that come over a ROUTER.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from triomq.endpoints.base.peer_listener import PeerListener
@@ -56,15 +57,11 @@ class MemoryListener(PeerListener):
         if client is None:
             self.drop(identity)
             return
-        turn: list[Frames] = []
-        size = 0
-        for frames in messages:
-            turn.append(list(frames))
-            size += sum(map(len, frames))
-            if size > _TURN_BYTES:
-                client.ref.run_in_turn(client.received, turn)
-                turn, size = [], 0
-        if turn:
+        taken = list(map(list, messages))
+        if sum(map(len, chain.from_iterable(taken))) <= _TURN_BYTES:
+            client.ref.run_in_turn(client.received, taken)
+            return
+        for turn in _in_turns(taken):
             client.ref.run_in_turn(client.received, turn)
 
     # For clients
@@ -96,3 +93,17 @@ class MemoryListener(PeerListener):
         """End all connections."""
         self.stop_accepting()
         self._router.close()
+
+
+def _in_turns(messages: list[Frames]) -> Iterator[list[Frames]]:
+    """Yield some messages at a time, whose bytes may be worked off in one turn."""
+    turn: list[Frames] = []
+    size = 0
+    for frames in messages:
+        turn.append(frames)
+        size += sum(map(len, frames))
+        if size > _TURN_BYTES:
+            yield turn
+            turn, size = [], 0
+    if turn:
+        yield turn

@@ -35,9 +35,6 @@ from triomq.errors import ConfigError
 from triomq.protocols.emqp import DURABLE, LEAST_FRAMES, USUAL_FRAMES, VERSION, BrokerEngine, message_ids
 from triomq.transports.zmq import MessageForm, ZAPMechanism
 
-_COMING_BACK: Final = 30.0
-"""Seconds for which a requester is waited for after a restart: libzmq connects again after 10 s at most."""
-
 _HIGH_WATER: Final = 200
 """Messages that libzmq holds for a peer. Those to a worker are no more than it has asked for, and stand in the account
 of their queues as long as they are not answered; what else is sent is small."""
@@ -105,7 +102,6 @@ class EMQPEndpoint(Endpoint):
         self.timezone = config.timezone
         self.book: ScheduleBook | None = None
         """The schedules, if they are the broker's own."""
-        self._began = inf
         self._owns_schedules = config.schedules == "broker"
         self._settings = config.settings()
         self._internal_settings = msgspec.structs.replace(self._settings, heartbeat=inf, silence=inf, parting=inf)
@@ -117,8 +113,8 @@ class EMQPEndpoint(Endpoint):
 
     @property
     def has_requesters(self) -> bool:
-        """Whether those that are not here have gone: after a start, and at its end, they had no time to come back."""
-        return not self.is_stopping and trio.current_time() > self._began + _COMING_BACK
+        """Whether those that are not here have gone: after a restart, and at the end, they had no time to come back."""
+        return not self.is_stopping and not self.jobs.hold
 
     async def on_start(self) -> None:
         """See that the sink of topics is there, and listen."""
@@ -136,7 +132,6 @@ class EMQPEndpoint(Endpoint):
         if self._owns_schedules:
             self.book = self._find_book(domain.directory)
             self.context.schedules[self.domain_name] = self.book.statistics
-        self._began = trio.current_time()
         await super().on_start()
         if self.book is not None:
             self.start_task(self._run_schedules, self.book)

@@ -140,7 +140,7 @@ class Worker:
         backoff, failures = Backoff(), 1
         while True:
             try:
-                async with self._jobs.connect(self._where):
+                async with self._jobs.connect_worker(self._where):
                     await self._register()
                     self._can_send.set()
                     await trio.sleep_forever()
@@ -149,7 +149,7 @@ class Worker:
                 await self._failed_to_connect(error, backoff.delay(failures))
 
     async def _register(self) -> None:
-        if self._jobs.schedules:
+        if self._jobs.schedules or self._owner:  # those that the code has no more end
             try:
                 await register_schedules(self._jobs, self._owner)
             except Refused as error:

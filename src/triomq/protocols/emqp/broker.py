@@ -23,11 +23,11 @@ from triomq.protocols.emqp.runs import ReplyRun, RequestRun, read_replies, read_
 from triomq.protocols.emqp.settings import EXTENSIONS, Settings
 from triomq.protocols.emqp.states import BROKER, BROKER_STALE, State
 
-_EXTENDED_REQUEST = 8
-"""Frames of a REQUEST with an extension frame."""
-
 _KNOWN_PEERS_FRAMES: Final = {"received HEARTBEAT": 5, "received REPLY": 6}
 """What a peer says that takes itself to be known, and how many frames that has without extensions."""
+
+_EXTENDED_REQUEST: Final = 8
+"""Frames of a REQUEST with an extension frame."""
 
 
 class BrokerEngine(EMQPEngine):

@@ -69,8 +69,8 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
         item: PROGRESS: whether it is an item of a stream.
         grace: CANCEL: milliseconds that the job has to end by itself; without it is the worker's to say.
         tree: CANCEL: whether the jobs that it has sent end too.
-        follow: STATE: whether changes are to be reported as they come. PROGRESS of a reader: whether the items that it has
-            not taken are to be sent again.
+        follow: STATE: whether changes are to be reported as they come. PROGRESS of a reader: whether the items that
+            it has not taken are to be sent again.
         result: STATE: whether answers are to be reported with it.
     """
 
