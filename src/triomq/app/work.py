@@ -7,11 +7,13 @@ is answered. The second ends everything at once; the broker gives to other worke
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 import trio
@@ -121,7 +123,7 @@ class _Working:
         settings = self._settings
         opened = open_worker(
             self._jobs,
-            settings.broker,
+            _with_name(settings.broker, settings.target),
             queues=settings.queues or None,
             concurrency=settings.concurrency,
             processes=settings.processes,
@@ -155,6 +157,14 @@ class _Working:
         _log.info("source has changed", extra={"fields": {"file": path}})
         self.exit_code = CHANGED
         self._drain.set()
+
+
+def _with_name(url: str, target: str) -> str:
+    """Return a URL by which ``triomq top`` shows who works, and where, if it has no name yet."""
+    if "name=" in url.partition("?")[2]:
+        return url
+    name = quote(f"{target} {socket.gethostname()}:{os.getpid()}")
+    return f"{url}{'&' if '?' in url else '?'}name={name}"
 
 
 async def _log_connected(worker: Worker) -> None:

@@ -231,13 +231,17 @@ async def test_job_whose_deadline_has_come_is_not_begun(recorder: Recorder) -> N
     assert recorder.endings[job].state == "expired"
 
 
+def stand_still(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED)
+
+
 async def test_child_that_stands_still_keeps_one_job_and_goes_on_later(recorder: Recorder) -> None:
     recorder.takes_back = True
     async with running_children(recorder) as children:
         pid = children.children[0].pid
         assert pid is not None
-        os.kill(pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, pid, os.WSTOPPED)
+        stand_still(pid)
         jobs = [make_job("nothing") for _ in range(5)]
         for job in jobs:
             job.kind.mean.add(0.00001)
