@@ -10,6 +10,7 @@ three open files for each worker in all.
 import argparse
 import os
 import tempfile
+import time
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -47,7 +48,6 @@ def be_workers(port: int, count: int, ready: Connection) -> None:  # a process g
         while worker.recv_multipart()[2] != b"ACK":
             pass
         worker.send_multipart([b"", VERSION, b"READY", b"r"])
-        worker.send_multipart([b"", VERSION, b"STATUS", b"s"])
         workers.append(worker)
     ready.send(len(workers))
     ready.recv()
@@ -76,6 +76,7 @@ def connected(port: int, count: int, process: int) -> tuple[float, float]:
     before = memory(process)
     for start in range(0, count, OF_A_PROCESS):
         add(min(OF_A_PROCESS, count - start))
+    time.sleep(1)  # the last ones' READY
     after = memory(process)
     for worker in made:
         worker.kill()

@@ -9,7 +9,8 @@ the worst way: it never sleeps and makes system calls of some microseconds, so t
 lock hardly gets it back. Loop and host each keep to a core of their own: on one core the system's scheduler would help
 the thread, by stopping the loop.
 
-The last table is of the store as it is: what its messages cost, by the size at which a segment is followed by another.
+The last tables are of the store as it is: what its messages cost, by the size at which a segment is followed by
+another, and what a record costs.
 """
 
 import os
@@ -37,6 +38,9 @@ from triomq.store import (
     MessagesSettled,
     OperationBatch,
     QueueDeclared,
+    RecordKind,
+    RecordPut,
+    RecordRangeRemoved,
     SqliteReader,
     SqliteStore,
     encode_body,
@@ -51,6 +55,7 @@ CORES = sorted(os.sched_getaffinity(0))
 BACKLOG = 2_000 if SMOKE else 200_000
 SIZE = 100
 LARGE = 1024
+RECORDS = [100, 1_000, 16_000, 65_000, 1_000_000]
 CUTS = [1 << 16, 1 << 18, 1 << 20]
 SETUP = "PRAGMA page_size=16384; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=1000;"
 
@@ -390,6 +395,40 @@ def append(first: int, contents: list[bytes]) -> MessagesAppended:
     return MessagesAppended(queue=1, first=first, count=len(contents), size=len(contents) * LARGE, body=body)
 
 
+def table_of_records(folder: Path) -> None:
+    """Print what a record of the kind that is read singly costs, by the size of its value."""
+    print("\nrecords of a kind that is read singly, 500 or 8 MiB in a batch, half of them in a range: CPU of each")
+    print(f"{'':10}{'put':>12}{'read':>12}{'recover':>12}{'range':>12}")
+    for size in RECORDS:
+        count = max(40, min(BACKLOG // 10, (1 << 26) // size))
+        put, read, recovered, removed = costs_of_record(folder / f"records-{size}", size, count)
+        each = 1e6 / count
+        print(
+            f"{size:10,}{put * each:9.2f} µs{read * each:9.2f} µs{recovered * each:9.2f} µs{removed * 2 * each:9.2f} µs"
+        )
+
+
+def costs_of_record(place: Path, size: int, count: int) -> tuple[float, float, float, float]:
+    """Put records, find them again, read each, and remove half of them at once; give the seconds of CPU."""
+    kind, value = RecordKind.RESULT, os.urandom(size)
+    keys = [b"%08x %032x" % (number * 10 // count, number * 2654435761 % (1 << 32)) for number in range(count)]
+    batch = max(1, min(500, (1 << 23) // size))
+    with closing(SqliteStore(place)) as store:
+        times = [time.process_time()]
+        for number, first in enumerate(range(0, count, batch), 1):
+            store.commit([OperationBatch(number, [RecordPut(kind, key, value) for key in keys[first : first + batch]])])
+        times.append(time.process_time())
+        for key in keys:
+            store.read_record(kind, key)
+        times.append(time.process_time())
+        sum(1 for _ in store.recover())
+        times.append(time.process_time())
+        store.commit([OperationBatch(store.committed + 1, [RecordRangeRemoved(kind, b"", b"%08x" % 5)])])
+        times.append(time.process_time())
+    put, read, recovered, removed = (after - before for before, after in pairwise(times))
+    return put, read, recovered, removed
+
+
 def main() -> None:
     """Print the tables."""
     places = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
@@ -399,6 +438,7 @@ def main() -> None:
         table_of_hosts(Path(folder))
         table_of_forms(Path(folder))
         table_of_sizes(Path(folder))
+        table_of_records(Path(folder))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -59,6 +60,15 @@ def test_plain_thread_sends_jobs(work: Work) -> None:
         assert shop.seen[-1].queue == "other"
     with pytest.raises(NotConnected):
         shop.add.blocking.send(1)
+
+
+def test_many_threads_send_at_the_same_time(work: Work) -> None:
+    def send(number: int) -> list[int]:
+        return [work.shop.add.blocking.call(number, each) for each in range(25)]
+
+    with work.shop.jobs.connect_blocking(work.broker), ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(send, range(8)))
+    assert found == [[number + each for each in range(25)] for number in range(8)]
 
 
 def test_plain_thread_takes_a_stream(work: Work) -> None:

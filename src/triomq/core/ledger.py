@@ -64,11 +64,21 @@ class Numbered(msgspec.Struct, eq=False):
         return self.batch.stretch(self.positions)
 
 
-def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:
-    """Settle deliveries of a batch at its queue: all that are left, or those at some positions."""
+def settle(
+    batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None, *, in_exchange: bool = False
+) -> None:
+    """Settle deliveries of a batch at its queue.
+
+    Args:
+        batch: The batch.
+        outcome: How.
+        positions: Where in it; None for all that are left.
+        in_exchange: Whether something else that this turn publishes or records takes their place. Then their publishers
+            are not told that they are safe before that is on disk.
+    """
     assert batch.queue is not None
     if batch.left:  # else its queue has ended, or has taken everything back after a crash
-        batch.queue.tell_nowait(Settle(batch, outcome, positions))
+        batch.queue.tell_nowait(Settle(batch, outcome, positions, in_exchange))
 
 
 def postpone(batch: Batch, position: int, reason: str) -> None:

@@ -286,7 +286,9 @@ async def test_items_that_come_again_after_the_broker_was_away_come_once(autojum
         assert [await anext(items), await anext(items)] == [b"1", b"2"]
         await broker.go()
         await broker.come()
-        assert await broker.heard(Progressed) == [Progressed(request.id, b"", Extension(number=2, item=True))]
+        assert await broker.heard(Progressed) == [
+            Progressed(request.id, b"", Extension(number=2, item=True, follow=True))
+        ]
         for number in range(2, 5):
             broker.engine.progress(request.id, b"%d" % number, item(number))
         broker.engine.reply(request.id, b"done")
@@ -294,8 +296,34 @@ async def test_items_that_come_again_after_the_broker_was_away_come_once(autojum
         assert [value async for value in items] == [b"3", b"4"]
 
 
-@pytest.mark.parametrize("wrong", [item(3), item(0), item(2, attempt=2), item(1, attempt=2)])
-async def test_stream_with_a_hole_ends(autojump_clock: object, wrong: Extension) -> None:
+async def test_items_that_were_missed_are_asked_for_once(autojump_clock: object) -> None:
+    async with stubbed_client() as (emqp, broker):
+        request = await begun(emqp, broker)
+        for number in (1, 4, 5, 6):
+            broker.engine.progress(request.id, b"%d" % number, item(number))
+        assert await broker.heard(Progressed) == [Progressed(request.id, b"", Extension(item=True, follow=True))]
+        for number in range(1, 8):
+            broker.engine.progress(request.id, b"%d" % number, item(number))
+        broker.engine.reply(request.id, b"done", Extension(number=7))
+        await broker.spoken()
+        assert [value async for value in request.items()] == [b"%d" % number for number in range(1, 8)]
+
+
+async def test_answer_says_how_many_items_there_were(autojump_clock: object) -> None:
+    async with stubbed_client() as (emqp, broker):
+        request = await begun(emqp, broker)
+        broker.engine.progress(request.id, b"1", item(1))
+        broker.engine.reply(request.id, b"done", Extension(number=2))
+        await broker.spoken()
+        items = request.items()
+        assert await anext(items) == b"1"
+        with pytest.raises(Disconnected, match="lost on the way"):
+            await anext(items)
+        assert (await request.reply()).message == b"done"
+
+
+@pytest.mark.parametrize("wrong", [item(2, attempt=2), item(1, attempt=2)])
+async def test_stream_that_was_begun_again_ends(autojump_clock: object, wrong: Extension) -> None:
     async with stubbed_client() as (emqp, broker):
         request = await begun(emqp, broker)
         broker.engine.progress(request.id, b"1", item(1))

@@ -8,6 +8,7 @@ import trio.testing
 
 from clients.emqp.stub import StubBroker, stubbed_worker
 from triomq.clients import EMQPJob, EMQPWorker
+from triomq.clients.emqp.recent import RecentAnswers
 from triomq.errors import LocalProtocolError
 from triomq.protocols.emqp import (
     ITEM_WINDOW,
@@ -287,6 +288,43 @@ async def test_jobs_stay_the_workers_own_while_the_broker_is_away(autojump_clock
         assert (await offered(broker))[-1] == 3
         going.reply(b"6")
         assert len(await broker.heard(Replied)) == 1
+
+
+async def test_last_answers_are_said_again_to_a_broker_that_may_not_have_heard_them(autojump_clock: object) -> None:
+    async with stubbed_worker(slots=4) as (worker, broker):
+        old, new, other = await given(worker, broker, b"old", b"new", b"other")
+        old.reply(b"1")
+        await trio.sleep(11)
+        broker.engine.cancel(b"nothing")  # any word of the broker's shows that it has read what came before
+        assert len(await broker.heard(Replied)) == 1
+        new.fail(ValueError("no"))
+        assert len(await broker.heard(Replied)) == 1
+        broker.engine.leave()
+        await broker.spoken()
+        other.reply(b"2")  # while the broker is going
+        assert len(await broker.heard(Replied)) == 1
+        await broker.go()
+        await trio.sleep(100)
+        await broker.come()
+        (informed,) = await broker.heard(Informed)
+        assert informed.extension.running == (("new", 1), ("other", 1))
+        again = await broker.heard(Replied)
+        assert [(event.request, event.extension.state) for event in again] == [(b"new", "failed"), (b"other", "ok")]
+        assert (await offered(broker))[-1] == 4
+        await broker.go()
+        await broker.come()
+        assert await broker.heard(Replied) == []
+
+
+async def test_answers_that_are_kept_are_bounded(autojump_clock: object) -> None:
+    answers = RecentAnswers()
+    for _ in range(3000):
+        answers.add(b"job", 1, b"x", FIRST)
+    assert len(answers.take()) == 2000
+    for _ in range(100):
+        answers.add(b"job", 1, b"x" * (1 << 20), FIRST)
+    assert len(answers.take()) == 16
+    assert answers.take() == []
 
 
 async def test_answer_that_the_next_broker_cannot_take_fails_the_job(autojump_clock: object) -> None:

@@ -52,7 +52,7 @@ class JobOracle:
         self._log = log
         self._position = 0
         self.accepted: dict[str, Task] = {}
-        self.duplicates = 0
+        self.duplicates = self.given_up = 0
         self.deaths: dict[int, float] = {}
         """When processes of workers have ended."""
         self.kills: Counter[str] = Counter()
@@ -93,12 +93,13 @@ class JobOracle:
         self._close()
         given_up = set(dead)
         for job in self.missing():
-            died = sum(run.has_died for run in self.runs.get(job, ()))
             if job not in given_up:
                 begun = len(self.runs.get(job, ()))
                 yield f"job {job} was accepted and is lost: {self.accepted[job]}, begun {begun} times"
-            elif died < DEATHS:
-                yield f"job {job} was given up after {died} deaths"
+        # Jobs that a worker had and had not begun when it died do not show here as its victims, but they count as such.
+        if given_up and sum(self.kills.values()) < DEATHS:
+            yield f"jobs were given up after fewer than {DEATHS} deaths: {given_up}"
+        self.given_up = len(given_up)
         if left:
             yield f"{left} messages are left in the queue"
         for name, most in (("key", LIMIT), ("unique", 1)):
@@ -136,7 +137,7 @@ class JobOracle:
         kills = ", ".join(f"{count} × {name}" for name, count in self.kills.items())
         return (
             f"{len(self.accepted)} accepted, {self.duplicates} duplicates, {len(runs)} begun, {again} more than once, "
-            f"{twice} done more than once; killed: {kills or 'nobody'}"
+            f"{twice} done more than once, {self.given_up} given up; killed: {kills or 'nobody'}"
         )
 
 

@@ -16,6 +16,7 @@ import triomq
 from triomq import open_broker
 from triomq.clients.emqp.connection import EMQPConnection
 from triomq.clients.emqp.opening import open_emqp
+from triomq.endpoints.jobs.hold import HOLD_SECONDS
 from triomq.errors import NoSuchQueue
 from triomq.protocols.emqp import Extension, make_headers
 
@@ -51,6 +52,8 @@ class Party:
         self.workers: list[tuple[str, trio.Process]] = []
         self.said = b""
         self._port = 0
+        self.started_at = 0.0
+        """When the last broker did."""
 
     # Processes
 
@@ -75,6 +78,7 @@ class Party:
                 assert data, "the broker did not start"
                 line += data
         self._port = int(line.split()[1])
+        self.started_at = trio.current_time()
         self.life = Life(process, self._port, 0)
 
     async def start_worker(self, module: str) -> None:
@@ -254,5 +258,6 @@ async def run(
                 await party.wait_done(work)
                 sending.cancel_scope.cancel()
             await party.wait_room(0)
+            await trio.sleep_until(party.started_at + HOLD_SECONDS + 2)  # what was done is held until then, and dropped
         dead, left = await party.look()
         return party.oracle, list(party.oracle.problems(dead, left))

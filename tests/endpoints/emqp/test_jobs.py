@@ -11,7 +11,7 @@ from triomq.clients import EMQPConnection, EMQPJob, EMQPRequest, EMQPWorker, ope
 from triomq.core import Properties
 from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.endpoint import EMQPEndpoint
-from triomq.endpoints.jobs import JobBook
+from triomq.endpoints.jobs import JobBook, parking
 from triomq.errors import NotFound, Refused
 from triomq.protocols.emqp import Extension, make_headers
 
@@ -435,3 +435,20 @@ async def test_message_of_a_job_is_read_over_another_wire(autojump_clock: object
     assert delivery.body == b"[1]"
     assert isinstance(delivery.properties, Properties)
     assert delivery.properties.priority == 4
+
+
+async def test_queue_waits_at_its_gate_while_too_many_of_its_jobs_are_parked(
+    autojump_clock: object, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parking, "MOST_PARKED", 5)
+    requests = [desk.send(b"%d" % number, key="k", limit=1) for number in range(20)]
+    worker = await desk.worker(slots=4)
+    done = []
+    for request in requests:
+        (job,) = await take(worker, 4)
+        assert len(desk.book.parking) <= 5
+        job.reply()
+        await request.reply()
+        done.append(job.message)
+    assert done == [b"%d" % number for number in range(20)]
+    assert desk.book.counts["parked"] < 200  # it is no busy loop

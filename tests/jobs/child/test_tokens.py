@@ -1,5 +1,4 @@
 import os
-import socket
 import threading
 from collections.abc import Iterator
 
@@ -144,10 +143,3 @@ def test_child_that_is_to_finish_ends_when_it_has_done_what_it_holds(
     pipes.finish()
     assert child.receive() == (1, b"1")
     assert child.receive() is None
-
-
-def test_tokens_are_packets(pipes: ChildPipes[str]) -> None:
-    pipes.give([("a", b"1"), ("b", b"2")])
-    with socket.socket(fileno=os.dup(pipes.child.tokens)) as end:
-        assert len(end.recv(100)) == 8
-    pipes.started()

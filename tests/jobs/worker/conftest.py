@@ -31,7 +31,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.results: dict[PooledJob, bytes] = {}
-        self.failures: dict[PooledJob, Ending] = {}
+        self.endings: dict[PooledJob, Ending] = {}
         self.reports: list[tuple[bytes, bool]] = []
         self.given_back: list[PooledJob] = []
         self.takes_back = False
@@ -44,7 +44,7 @@ class Recorder:
 
     def failed(self, job: PooledJob, ending: Ending) -> None:
         self.answers[job] += 1
-        self.failures[job] = ending
+        self.endings[job] = ending
 
     def reported(self, job: PooledJob, value: bytes, *, item: bool) -> None:
         self.reports.append((value, item))
@@ -55,6 +55,9 @@ class Recorder:
     def give_back(self, jobs: list[PooledJob]) -> bool:
         self.given_back += jobs if self.takes_back else []
         return self.takes_back
+
+    def settle_soon(self) -> None:
+        self.settled()
 
     def settled(self) -> None:
         self.changed.set()

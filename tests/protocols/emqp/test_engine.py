@@ -298,6 +298,10 @@ def test_released_peer_that_is_not_known_is_passed_over() -> None:
     assert hear(engine, [HEARTBEAT, frames(b"READY"), KBYE, (*HEARTBEAT, b"\xff")]) == []
     assert [message[2] for message in sent(engine)] == [b"ERROR"]  # to a frame that released ones never send
     assert isinstance(engine.receive(frames(b"REPLY", b"1", b"late")), MessageDropped)
+    assert sent(engine) == []
+    assert isinstance(engine.receive(frames(b"REPLY", b"1", b"late", X)), MessageDropped)
+    ((*_, code, _),) = sent(engine)  # which one with extensions is to know
+    assert code == b"inform"
 
 
 # Both sides of a whole conversation
@@ -607,3 +611,13 @@ def test_worker_may_still_have_as_many_jobs_as_it_can_have_slots() -> None:
     event = broker().receive(sent(engine)[0])
     assert isinstance(event, Informed)
     assert event.extension.running == running
+
+
+def test_request_with_an_extension_frame_waits_for_inform() -> None:
+    engine = broker()
+    assert engine.receive(frames(b"REQUEST", b"q", b"guarantee", CALL, b'{"v":1,"limit":2,"key":"k"}')) is None
+    (error,) = sent(engine)
+    assert (error[2], error[4], error[5]) == (b"ERROR", b"", b"inform")
+    assert engine.state == "guest"
+    event = engine.receive(frames(b"REQUEST", b"q", b"guarantee", CALL))
+    assert isinstance(event, Requested)

@@ -135,7 +135,7 @@ class EMQPJob:
             self.stream = ItemStream()
         await self.stream.wait_room()
         if not self.answered:
-            self._worker.say_item(self, self.stream.add(item), item)
+            self._worker.say_items(self, ((self.stream.add(item), item),))
 
     # The end
 

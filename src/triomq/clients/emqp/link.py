@@ -89,6 +89,8 @@ class EMQPLink:
         self.engine: PeerEngine
         self.is_open = trio.Event()
         """Set while the broker knows us."""
+        self.heard_at = -inf
+        """When something came from the broker last, as far as it has been looked at."""
         self._was_extended = False
         self._begin_at = inf
         self._outgoing: deque[Frames] = deque()
@@ -139,6 +141,8 @@ class EMQPLink:
     async def _begin(self) -> None:
         """Begin a conversation, when there is somebody to talk to."""
         self._close_for_now()
+        if self._was_extended:  # the owner says again what may not have been heard
+            self._outgoing.clear()
         await self._socket.wait_connected()
         self.engine = PeerEngine(
             self._role,
@@ -174,6 +178,7 @@ class EMQPLink:
                     self._hear(event)
                 else:
                     heard(event)
+            self.heard_at = trio.current_time()
             self.flush()
 
     def _broken(self) -> None:

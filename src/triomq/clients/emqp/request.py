@@ -134,6 +134,9 @@ class EMQPRequest(Pending):
 
     def replied(self, reply: EMQPReply) -> None:
         """Note the answer."""
+        come = 0 if self._items is None else self._items.come
+        if reply.extension.number > come and self._extension.stream:
+            self.error = Disconnected("items of the stream were lost on the way")
         self.is_accepted = self.is_over = True
         self._answer = reply
         self.wake()
@@ -158,8 +161,11 @@ class EMQPRequest(Pending):
         if event.extension.item:
             if self._items is None:
                 self._items = _Items()
+            is_next = event.extension.number == self._items.come + 1
             if not self._items.put(event):
                 self.fail(Disconnected("items of the stream were lost on the way"))
+            elif not is_next and (wish := self._items.wish(event.extension.number)) is not None:
+                self._connection.tell_taken(self.id, wish)
         else:
             if self._values is None:
                 self._values = deque(maxlen=_VALUES)
@@ -167,9 +173,10 @@ class EMQPRequest(Pending):
         self.wake()
 
     def tell_taken(self, engine: PeerEngine) -> None:
-        """Tell the worker again how far its stream was read: the broker may not have heard it."""
-        if self._items is not None and self._items.taken:
-            engine.progress(self.id, b"", self._items.tell())
+        """Tell the worker again how far its stream was read, and to send again what follows: both may be lost."""
+        if self._extension.stream:
+            self._items = self._items or _Items()
+            engine.progress(self.id, b"", self._items.tell(again=True))
 
     # For its owner
 
@@ -244,24 +251,34 @@ class _Steps(AsyncIterator[bytes]):
 class _Items:
     """The items of a stream that have come."""
 
-    __slots__ = ("attempt", "come", "taken", "told", "waiting")
+    __slots__ = ("_missed", "attempt", "come", "taken", "told", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[bytes] = deque()
         self.attempt = 0
         self.come = self.taken = self.told = 0
+        self._missed = -1  # the number before the last hole
 
     def put(self, event: Progressed) -> bool:
-        """Add an item, unless it has come before; return whether none is missing."""
-        number, attempt = event.extension.number, event.extension.attempt
-        if number != self.come + 1 or (self.come and attempt != self.attempt):
-            return 0 < number <= self.come and attempt == self.attempt
-        self.attempt = attempt
-        self.come = number
-        self.waiting.append(event.message)
+        """Add an item, if it is the next; return whether the stream can still become whole."""
+        attempt = event.extension.attempt
+        if self.come and attempt != self.attempt:
+            return False  # it was begun again
+        if event.extension.number == self.come + 1:
+            self.attempt = attempt
+            self.come += 1
+            self.waiting.append(event.message)
         return len(self.waiting) <= 2 * ITEM_WINDOW  # a worker that does not wait
 
-    def tell(self) -> Extension:
-        """Return how far it was read."""
+    def wish(self, number: int) -> Extension | None:
+        """Return what to tell the worker about an item that is not the next: it did not hear us, or we missed some."""
+        if number > self.come and self._missed != self.come:
+            self._missed = self.come
+            return self.tell(again=True)
+        is_last_again = number == self.come and self.told < self.taken
+        return self.tell() if is_last_again else None
+
+    def tell(self, *, again: bool = False) -> Extension:
+        """Return how far it was read, and perhaps that what follows is to be sent again."""
         self.told = self.taken
-        return Extension(number=self.taken, item=True)
+        return Extension(number=self.taken, item=True, follow=again)

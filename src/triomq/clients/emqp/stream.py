@@ -27,6 +27,16 @@ class ItemStream:
         self._lot = trio.lowlevel.ParkingLot()
 
     @property
+    def sent(self) -> int:
+        """How many there were."""
+        return self._number
+
+    @property
+    def taken(self) -> int:
+        """How many the reader has taken, as far as is known."""
+        return self._number - len(self._items)
+
+    @property
     def _is_full(self) -> bool:
         return len(self._items) >= ITEM_WINDOW or self._bytes >= _MOST_BYTES
 
@@ -45,11 +55,11 @@ class ItemStream:
 
     def take(self, number: int) -> None:
         """Forget what the reader has taken."""
-        while self._items and self._number - len(self._items) < number:
+        while self._items and self.taken < number:
             self._bytes -= len(self._items.popleft())
         if not self._is_full:
             self._lot.unpark_all()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Yield what is kept, with its numbers."""
-        return enumerate(tuple(self._items), self._number - len(self._items) + 1)
+        return enumerate(tuple(self._items), self.taken + 1)

@@ -8,6 +8,8 @@ Rules:
 
 - What was not answered is the worker's own. When a broker is back that has forgotten us, or another one, it hears with
   INFORM which jobs are here, at which attempt. Answers wait until it has heard that: it would not know whose they are.
+- The last answers are said again then, since a broker does not acknowledge them: it may have gone before it had them,
+  or before they were on disk. One that has them drops the second.
 - A job that came for nothing (after the goodbye, or beyond the slots) is given back at once, where a broker understands
   that; from others it is taken.
 """
@@ -16,11 +18,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
+import msgspec
 import trio
 
 from triomq.clients.emqp.connector import EMQPConnector
 from triomq.clients.emqp.job import EMQPJob
 from triomq.clients.emqp.link import EMQPLink
+from triomq.clients.emqp.recent import RecentAnswers
 from triomq.errors import LocalProtocolError
 from triomq.protocols.emqp import (
     MOST_RUNNING,
@@ -43,6 +47,9 @@ _WEIGHT: Final = 10
 
 _PAUSE: Final = 0.1
 """Seconds between two values of one job: people see no more of them."""
+
+_PAUSES: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds until items are sent again: a broker that was restarted takes 10 s at most to know whose job is whose."""
 
 _HEARD: Final = ("open", "leaving", "left")
 """States in which the broker knows whose answers these are."""
@@ -72,6 +79,8 @@ class EMQPWorker:
         self._held: list[Callable[[], None]] = []  # what to say when the broker knows us
         self._values: dict[EMQPJob, bytes] = {}  # that wait for their time
         self._has_values = trio.Event()
+        self._answers = RecentAnswers()
+        self._reopened = trio.Event()  # while there are streams
         self._drains = False
         named = tuple(WeightedQueue(weight, name) for name, weight in weights.items())
         self._link = EMQPLink(
@@ -85,6 +94,7 @@ class EMQPWorker:
         """Connect; raises as ``EMQPLink.start`` does."""
         await self._link.start(nursery)
         nursery.start_soon(self._say_values)
+        nursery.start_soon(self._go_on_repeating)
 
     async def close(self) -> None:
         """Say goodbye; jobs that are not answered go to other workers, if they have a guarantee."""
@@ -162,8 +172,7 @@ class EMQPWorker:
         if self._values and (value := self._values.pop(job, None)) is not None:
             self._say(job, value, job.numbered())
         if self._is_heard:
-            self._link.engine.reply(job.id, message, extension)
-            self._end(job)
+            self._reply(job, message, extension)
         else:
             self._held.append(lambda: self._answer_late(job, message, extension))
         job.answered = True
@@ -172,10 +181,18 @@ class EMQPWorker:
     def _answer_late(self, job: EMQPJob, message: bytes, extension: Extension) -> None:
         """Answer a job that has ended while the broker was away."""
         try:
-            self._link.engine.reply(job.id, message, extension)
+            self._reply(job, message, extension)
         except LocalProtocolError as error:  # the broker is another one
             failed = Extension(state="failed", attempt=job.attempt, type="LocalProtocolError", message=str(error))
-            self._link.engine.reply(job.id, b'{"value": "the answer cannot be sent"}', failed)
+            self._reply(job, b'{"value": "the answer cannot be sent"}', failed)
+
+    def _reply(self, job: EMQPJob, message: bytes, extension: Extension) -> None:
+        engine = self._link.engine
+        if job.stream is not None:
+            extension = msgspec.structs.replace(extension, number=job.stream.sent)
+        engine.reply(job.id, message, extension)
+        if engine.is_extended:
+            self._answers.add(job.id, job.attempt, message, extension, job.stream)
         self._end(job)
 
     def give_back(self, jobs: Sequence[EMQPJob]) -> bool:
@@ -214,6 +231,7 @@ class EMQPWorker:
 
     def _offer(self) -> None:
         """Tell the broker of the slots that it does not know of."""
+        self._answers.heard(self._link.heard_at)
         free = self._slots - len(self._jobs) - self._offered
         if free > 0 and not self._drains and self._link.engine.state == "open":
             self._offered += free
@@ -249,10 +267,34 @@ class EMQPWorker:
                 self._say(job, value, job.numbered())
             self._link.flush_soon()
 
-    def say_item(self, job: EMQPJob, number: int, item: bytes) -> None:
-        """Send an item."""
-        self._say(job, item, Extension(attempt=job.attempt, number=number, item=True))
-        self._link.flush_soon()
+    def say_items(self, job: EMQPJob, items: Iterable[tuple[int, bytes]]) -> None:
+        """Send items, with their numbers."""
+        if self._is_heard:
+            self._say_items(job.id, job.attempt, items)
+            self._link.flush_soon()
+
+    def _say_items(self, job: bytes, attempt: int, items: Iterable[tuple[int, bytes]]) -> None:
+        for number, item in items:
+            extension = Extension(attempt=attempt, number=number, item=True)
+            self._link.engine.progress(job, item, extension)
+
+    def _repeat_items(self, since: Mapping[EMQPJob, int] | None = None) -> dict[EMQPJob, int]:
+        """Send again what was not read, of streams of which nothing was read since; return how far each was read."""
+        streams = {job: job.stream for job in self._jobs.values() if job.stream is not None}
+        for job, stream in streams.items():
+            if since is None or since.get(job) == stream.taken:
+                self.say_items(job, stream)
+        return {job: stream.taken for job, stream in streams.items()}
+
+    async def _go_on_repeating(self) -> None:
+        """Send items again and again while a broker that has come back finds its reader, and our job."""
+        while True:
+            await self._reopened.wait()
+            self._reopened = trio.Event()
+            taken = self._repeat_items({})
+            for pause in _PAUSES:
+                await trio.sleep(pause)
+                taken = self._repeat_items(taken)
 
     def _say(self, job: EMQPJob, message: bytes, extension: Extension) -> None:
         if self._is_heard:
@@ -284,14 +326,20 @@ class EMQPWorker:
         job = self._jobs.get(event.request)
         if job is not None and job.stream is not None:
             job.stream.take(event.extension.number)
+            if event.extension.follow:
+                self.say_items(job, job.stream)
 
     def _opened(self, event: Opened) -> None:
         """Go on: say what the last broker may not have heard."""
         self.is_leaving = False
         self._offered = 0
-        for job in self._jobs.values():
-            for number, item in job.stream or ():
-                self.say_item(job, number, item)
+        for answer in self._answers.take():
+            if self._link.engine.carries(answer.message):
+                self._say_items(answer.job, answer.attempt, answer.stream or ())
+                self._link.engine.reply(answer.job, answer.message, answer.extension)
+        if any(job.stream is not None for job in self._jobs.values()):
+            self._repeat_items()
+            self._reopened.set()
         held, self._held = self._held, []
         for say in held:
             say()
@@ -300,6 +348,7 @@ class EMQPWorker:
 
     def _forgotten(self, event: Unknown | Silent) -> None:
         self._offered = 0
+        self._answers.wait()
 
     def _refused(self, event: RefusalReceived) -> None:
         if event.code == "inform" and self._drains:  # a broker that came while we were leaving
@@ -307,11 +356,15 @@ class EMQPWorker:
 
     def _dismissed(self, event: PeerLeaving | DisconnectAsked) -> None:
         self.is_leaving = True
+        if isinstance(event, PeerLeaving):
+            self._answers.wait()
 
     def _about(self) -> Extension:
-        """Return what INFORM says: which jobs are here."""
-        running = ((job.id.decode(), job.attempt) for job in self._jobs.values())
-        return Extension(name=self._name, running=tuple(running))
+        """Return what INFORM says: which jobs are here, or were answered just now."""
+        running = {answer.job: answer.attempt for answer in self._answers}
+        running.update((job.id, job.attempt) for job in self._jobs.values())
+        latest = list(running.items())[-MOST_RUNNING:]
+        return Extension(name=self._name, running=tuple((job.decode(), attempt) for job, attempt in latest))
 
 
 _HANDLERS: Final[Mapping[type, Callable[[EMQPWorker, Any], None]]] = {

@@ -35,14 +35,12 @@ from triomq.core import (
     Deliver,
     Directory,
     FeedClosed,
-    Publisher,
     Restarting,
-    RouteCache,
     Session,
     Subscription,
 )
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.domain_work import DomainWork, check_key
+from triomq.endpoints.base.domain_work import DomainWork
 from triomq.endpoints.base.overriding import check_overriding
 from triomq.endpoints.base.statistics import ClientStatistics, Role
 from triomq.errors import AccessRefused, ActorStopped, NotFound, Refused
@@ -207,8 +205,6 @@ class Client(DomainWork):
     def _work_in(self, session: Session, directory: Directory, access: Access, virtual_host: str) -> None:
         self.session, self.domain, self.directory, self.access = session, session.domain, directory, access
         self.virtual_host = virtual_host
-        self.publisher = Publisher(directory, access, self._turn)
-        self.routes = RouteCache(directory, check_key)
         self.context.quotas.take(session.user, "connections")
         session.attach()
         self.entered = True

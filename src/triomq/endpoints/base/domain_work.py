@@ -6,6 +6,7 @@ came; one that has runs of such messages, as AMQP has, hands them to ``publisher
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from math import inf
 from typing import Any, Final, TypeAlias, TypeVar, TypeVarTuple, final
 
@@ -78,8 +79,6 @@ class DomainWork(InPlaceActor):
     session: Session
     domain: Ref
     directory: Directory
-    publisher: Publisher
-    routes: RouteCache
     subscriptions: dict[Subscription, None]
 
     window: Window | None = None
@@ -90,7 +89,22 @@ class DomainWork(InPlaceActor):
 
     def __init__(self) -> None:
         self.subscriptions = {}
-        self._callbacks: dict[Callable[[], None], Callable[[], None]] = {}
+
+    # Made when they are used: thousands of idle clients publish nothing.
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        """What its messages are published by."""
+        return Publisher(self.directory, self.access, self._turn)
+
+    @cached_property
+    def routes(self) -> RouteCache:
+        """Where they go."""
+        return RouteCache(self.directory, check_key)
+
+    @cached_property
+    def _callbacks(self) -> dict[Callable[[], None], Callable[[], None]]:
+        return {}
 
     @final
     def in_turn(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
@@ -177,6 +191,7 @@ class DomainWork(InPlaceActor):
         weight: int = 0,
         no_local: bool = False,
         shared: tuple[Window, ...] = (),
+        gate: Window | None = None,
     ) -> Subscription:
         """Consume from a queue: its messages come to ``delivered`` from now on.
 
@@ -190,6 +205,7 @@ class DomainWork(InPlaceActor):
             weight: The same among those of equal priority.
             no_local: Whether messages that this session has published never come.
             shared: Windows that it shares with other subscriptions.
+            gate: A window that is held and released, and holds up nothing but what comes from this queue.
 
         Raises:
             Forbidden: The user may not consume from it.
@@ -211,6 +227,7 @@ class DomainWork(InPlaceActor):
             weight=weight,
             no_local=no_local,
             shared=shared,
+            gate=gate,
         )
         self.begin(subscription)
         self.subscriptions[subscription] = None

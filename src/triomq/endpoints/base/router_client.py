@@ -25,7 +25,6 @@ Rules:
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from math import inf
@@ -76,6 +75,9 @@ class RouterClient(Client):
     patience: ClassVar[float] = PATIENCE
     """Seconds that the peer may take nothing of what waits for it."""
 
+    _parked_bytes = 0
+    _count = 0  # messages that are encoded, and that the window counts
+    _size = 0  # bytes of these
     _linger_until = inf
     _lost = False  # whether its peer is known to be gone
     _goes_on = False  # whether ``drained`` will be called in a turn of its own
@@ -87,13 +89,10 @@ class RouterClient(Client):
         self.window: Window = Window(_WINDOW_MESSAGES, bytes=WINDOW_BYTES)
         self._listener = listener
         self._last_message = trio.current_time()
-        self._parked: deque[Frames] = deque()
-        self._parked_bytes = 0
+        self._parked: list[Frames] = []  # few, and an empty deque takes 700 bytes
         self.gathered: list[Frames] = []
         """Messages that ``handle`` has looked at, and whose work is done by ``work_off`` when all are looked at."""
-        self._outgoing: deque[Batch] = deque()
-        self._count = 0  # messages that are encoded, and that the window counts
-        self._size = 0  # bytes of these
+        self._outgoing: list[Batch] = []
 
     def _admit(self, user: str, directory: Directory) -> Access:
         return Access(ALL) if self._listener.is_internal else super()._admit(user, directory)
@@ -166,7 +165,7 @@ class RouterClient(Client):
         """Do what has gathered; what must wait stands before all that is parked, since it came before."""
         gathered, self.gathered = self.gathered, []
         if gathered and not self._left and self._must_wait(gathered, self.work_off):
-            parked, self._parked = self._parked, deque()
+            parked, self._parked = self._parked, []
             self._count_parked(-self._parked_bytes)
             for frames in (*gathered, *parked):
                 self._park(frames)
@@ -192,7 +191,7 @@ class RouterClient(Client):
             if self._must_wait([self._parked[0]], self.handle, self._parked[0]):
                 break
             if self._parked:
-                self._count_parked(-sum(map(len, self._parked.popleft())))
+                self._count_parked(-sum(map(len, self._parked.pop(0))))
         self._work_off()
 
     # What goes
@@ -222,7 +221,7 @@ class RouterClient(Client):
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Let nothing more come for a subscription, what is not encoded yet neither."""
-        outgoing, self._outgoing = self._outgoing, deque()
+        outgoing, self._outgoing = self._outgoing, []
         for batch in outgoing:
             if batch.feed is not None and batch.feed.key is subscription:
                 return_unseen(batch, self.window)
@@ -234,7 +233,7 @@ class RouterClient(Client):
         """Encode what is due, as far as one turn goes, while libzmq takes everything."""
         room = WRITE_BYTES
         while self._outgoing and room > 0 and not self._left and not self._listener.unsent(self.identity):
-            batch = self._outgoing.popleft()
+            batch = self._outgoing.pop(0)
             self._count += batch.left  # before a protocol without acks settles them
             self._size += batch.size
             room -= batch.size
@@ -290,7 +289,7 @@ class RouterClient(Client):
 
     def put_back(self) -> None:
         """Return what is not encoded; a subclass that has more to put back awaits nothing and calls this too."""
-        outgoing, self._outgoing = self._outgoing, deque()
+        outgoing, self._outgoing = self._outgoing, []
         for batch in outgoing:
             return_unseen(batch, self.window)
 

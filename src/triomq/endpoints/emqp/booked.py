@@ -51,6 +51,8 @@ class BookedSide:
         worker: Its worker's side.
     """
 
+    __slots__ = ("_book", "_origins", "_worker", "peer", "spare")
+
     def __init__(self, peer: "EMQPPeer", worker: "WorkerSide") -> None:
         self.peer = peer
         self._worker = worker
@@ -235,7 +237,7 @@ class BookedSide:
         message, about = broker_answer(fate.end)
         answer(self.peer, job, message, about)
         self._note_end(job, fate, message, about)
-        settle(job.batch, Outcome.ACCEPT, (job.position,))
+        settle(job.batch, Outcome.ACCEPT, (job.position,), in_exchange=True)
 
     def _note_end(self, job: DispatchedJob, fate: Fate, message: bytes, about: Extension) -> None:
         """Keep the answer to a job if that is wanted, and the job itself if somebody may want to look at it."""
@@ -246,13 +248,16 @@ class BookedSide:
             self.peer.hub.results.keep(job.request, job.origin.user, job.origin.extension.keep / 1000, result)
         if fate.is_dead:
             publish_dead_letter(self.peer, job, fate.end, about)
+        if fate.is_dead or job.origin.extension.keep:
+            # Not with the others at the end of the turn: whoever has sent it is to know it safe when its end is.
+            settle(job.batch, Outcome.ACCEPT, (job.position,), in_exchange=True)
 
     def _put_aside(self, job: DispatchedJob, fate: Fate) -> None:
         """Have a job tried again after a pause, or drop what is late."""
         batch, position = job.batch, job.position
         if fate.again_after is not None and batch.left and batch.contents[position] is not None:
             self._publish_again(job, fate.again_after)
-        settle(batch, Outcome.ACCEPT, (position,))
+        settle(batch, Outcome.ACCEPT, (position,), in_exchange=True)
 
     def _publish_again(self, job: DispatchedJob, pause: float) -> None:
         """Publish a job anew, as what was taken before: no guard may refuse it."""

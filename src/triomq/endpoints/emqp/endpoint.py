@@ -111,6 +111,11 @@ class EMQPEndpoint(Endpoint):
         """Where most peers come in over ZeroMQ."""
         return self.routers[0]
 
+    @property
+    def has_requesters(self) -> bool:
+        """Whether those that are not here have gone: after a restart, and at the end, they had no time to come back."""
+        return not self.is_stopping and not self.jobs.hold
+
     async def on_start(self) -> None:
         """See that the sink of topics is there, and listen."""
         domain = self.context.domains.get(self.domain_name)

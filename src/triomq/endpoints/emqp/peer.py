@@ -19,7 +19,7 @@ Rules:
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,14 +106,16 @@ class EMQPPeer(RouterClient):
         self.hub = hub
         self.new_id = hub.new_id
         self.engine: BrokerEngine = hub.make_engine(internal=listener.is_internal)
-        self.worker: WorkerSide | None = None
-        self.troubles: Counter[str] = Counter()
-        self._name = ""  # what it calls itself
-        self._intake: Intake
-        self._subscriber: SubscriberSide | None = None
-        self._frames: Frames = []  # the message that is being handled
-        self._closing = False
-        self._stranger = ""  # why it may not be here
+
+    # As for ``Client``: what most idle peers never set stands with the class, and is made when it is used.
+
+    worker: WorkerSide | None = None
+    _name = ""  # what it calls itself
+    _subscriber: SubscriberSide | None = None
+    _closing = False
+    _stranger = ""  # why it may not be here
+    _frames: Frames  # the message that is being handled
+    _intake: Intake | None = None
 
     def started(self) -> None:
         """Work in the endpoint's domain, as the user that was let in; who may not hears that when it says something."""
@@ -122,8 +124,19 @@ class EMQPPeer(RouterClient):
         except Refused as refused:
             self._stranger = str(refused)
             return
-        self._intake = Intake(self)
         self.hub.peers[self.identity] = self
+
+    @cached_property
+    def troubles(self) -> Counter[str]:
+        """What went wrong with its messages, and how often."""
+        return Counter()
+
+    @property
+    def intake(self) -> Intake:
+        """What takes its REQUESTs and PUBLISHes; workers have none."""
+        if self._intake is None:
+            self._intake = Intake(self)
+        return self._intake
 
     @property
     def last_message(self) -> float:
@@ -174,7 +187,7 @@ class EMQPPeer(RouterClient):
             self._worked(run)
             return run.count
         try:
-            gathers = self._intake.request(run)
+            gathers = self.intake.request(run)
         except (Refused, PublishingPaused, ActorStopped, HandlerFailed):
             return 0  # ``handle`` meets it again, for each
         count = len(run.msgids)
@@ -197,16 +210,16 @@ class EMQPPeer(RouterClient):
     def requested(self, event: Requested) -> None:
         """Take a job; ``work_off`` publishes it with others."""
         run = RequestRun(event.queue, event.headers, event.extension, (event.msgid,), (event.message,))
-        if self._intake.request(run):
+        if self.intake.request(run):
             self.gathered.append(self._frames)
 
     def work_off(self) -> None:
         """Publish the jobs that have come together."""
-        self._intake.publish_runs()
+        self.intake.publish_runs()
 
     def published(self, event: TopicPublished) -> None:
         """Publish to a topic."""
-        self._intake.publish(event)
+        self.intake.publish(event)
 
     # Troubles
 
@@ -359,7 +372,8 @@ class EMQPPeer(RouterClient):
         if self.entered:
             if self.worker is not None:
                 self.worker.settle()
-            self._intake.confirm()
+            if self._intake is not None:
+                self._intake.confirm()
         self._flush()
         super().after_batch()
 

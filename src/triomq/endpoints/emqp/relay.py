@@ -16,27 +16,35 @@ if TYPE_CHECKING:
 
 def hand_on_progress(peer: "EMQPPeer", event: Progressed) -> None:
     """Hand a worker's values and items to the requester, and how far it has read them to the worker."""
-    if peer.worker is None:
+    worker, book = peer.worker, peer.hub.jobs
+    if worker is None:
         _hand_to_worker(peer, event)
         return
-    job = peer.worker.out.get(event.request)
-    if job is None or job.origin is None or event.extension.attempt not in (0, job.attempt):
+    job = worker.out.get(event.request)
+    if job is not None and job.origin is not None and event.extension.attempt in (0, job.attempt):
+        entry, name, identity, user = job.entry, job.request, job.origin.identity, job.origin.user
+    elif book.hold.has(event.request, worker.booked) and event.request in book.jobs:  # its message is still to come
+        entry, name = book.jobs[event.request], event.request
+        identity, user = entry.requester, entry.user
+    else:
         return
-    requester = peer.hub.peers.get(job.origin.identity)
-    if requester is not None and requester.login == job.origin.user:
-        requester.engine.progress(job.request, event.message, event.extension)
+    requester = peer.hub.peers.get(identity)
+    if requester is not None and requester.login == user:
+        requester.engine.progress(name, event.message, event.extension)
         requester.ref.touch()
-    elif event.extension.item and job.entry is not None:
-        peer.hub.jobs.cancel(job.entry, tree=True)  # nobody reads its items, and it would wait for that
+    elif event.extension.item and entry is not None and peer.hub.has_requesters:
+        book.cancel(entry, tree=True)  # nobody reads its items, and it would wait for that
 
 
 def _hand_to_worker(peer: "EMQPPeer", event: Progressed) -> None:
-    job = peer.hub.jobs.jobs.get(event.request)
+    book = peer.hub.jobs
+    job = book.jobs.get(event.request)
     if job is None or job.user != peer.user or not isinstance(job.runner, BookedSide):
         return
     found = job.runner.find(job)
-    if found is not None:
-        job.runner.peer.engine.progress(found[0], b"", event.extension)
+    if found is not None or book.hold.has(event.request, job.runner):
+        name = event.request if found is None else found[0]
+        job.runner.peer.engine.progress(name, b"", event.extension)
         job.runner.peer.ref.touch()
 
 

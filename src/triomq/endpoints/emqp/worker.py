@@ -22,7 +22,6 @@ Rules:
 from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -105,18 +104,31 @@ class WorkerSide:
         queues: From which it takes jobs.
     """
 
+    __slots__ = (
+        "_deadlines",
+        "_number",
+        "_peer",
+        "_positions",
+        "_settled",
+        "_subscriptions",
+        "booked",
+        "done",
+        "out",
+        "queues",
+        "slots",
+    )
+
     def __init__(self, peer: "EMQPPeer", queues: tuple[WeightedQueue, ...]) -> None:
         self._peer = peer
         self.queues = queues
         self.slots = Slots()
         self.booked = BookedSide(peer, self)
         """What it does with jobs of the book."""
-        self._makers: dict[int, _Maker] = {EMQP_CODEC: self._own_job, JOB_CODEC: self.booked.admit}
         self.out: dict[bytes, DispatchedJob] = {}
         self.done = 0
         self._subscriptions: list[Subscription] = []
         self._deadlines: list[_Deadline] = []  # a heap
-        self._numbers = count()
+        self._number = 0  # of the last deadline
         self._settled: Batch | None = None  # a batch, and the positions of it that are settled at the end of the turn
         self._positions: list[int] = []
 
@@ -124,7 +136,8 @@ class WorkerSide:
         """Subscribe to the queues, those that are not there yet are declared; raises as ``Client.ask`` does."""
         for weight, name in self.queues:
             self._require_queue(name)
-            subscription = self._peer.subscribe(name, weight=weight, shared=(self.slots,))
+            gate = self._peer.hub.jobs.parking.gate(name)
+            subscription = self._peer.subscribe(name, weight=weight, shared=(self.slots,), gate=gate)
             self._subscriptions.append(subscription)
 
     def _require_queue(self, name: str) -> None:
@@ -156,7 +169,7 @@ class WorkerSide:
                 continue
             if head is not (here := batch.head_at(position)):
                 head, queue = here, name_frame(here.routing_key)
-                make = self._makers.get(here.traits.codec, self._foreign_job)
+                make = self._maker(here.traits.codec)
             body = body_of(here, content)
             if not fits(body):
                 unfit.append(position)
@@ -174,6 +187,11 @@ class WorkerSide:
             self.slots.offer(self.booked.take_spare())
         if unfit:
             self._turn_away(batch, unfit)
+
+    def _maker(self, codec: int) -> _Maker:
+        if codec == JOB_CODEC:
+            return self.booked.admit
+        return self._own_job if codec == EMQP_CODEC else self._foreign_job
 
     def take_over(self, msgid: bytes, job: DispatchedJob) -> None:
         """Have a job out that the worker has already."""
@@ -244,7 +262,8 @@ class WorkerSide:
 
     def give_up_at(self, when: float, msgid: bytes, job: DispatchedJob) -> None:
         """Give up a job at a time, on Trio's clock, if it is not answered by then."""
-        entry = (when, next(self._numbers), msgid, job)
+        self._number += 1
+        entry = (when, self._number, msgid, job)
         heappush(self._deadlines, entry)
         if len(self._deadlines) > 2 * len(self.out) + _SPARE:  # most are answered long before
             self._deadlines = [entry for entry in self._deadlines if self._is_out(entry)]

@@ -47,6 +47,9 @@ class Ends(Protocol):
     def settled(self) -> None:
         """All that has happened at once has been said."""
 
+    def settle_soon(self) -> None:
+        """More may happen in this turn of the loop; ``settled`` comes behind it."""
+
 
 class ChildSet:
     """All child processes of a worker; made by its pool.

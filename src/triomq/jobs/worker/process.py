@@ -36,11 +36,11 @@ _log = logging.getLogger("triomq.worker")
 _HOME = str(Path(__file__).parents[3])
 """The folder that has the package triomq."""
 
-TERMINATE_AFTER: Final = 1.0
-"""Seconds that a job has to see that it is to stop, before an error is raised in it."""
-
 GRACE: Final = 5.0
 """Seconds from the moment at which a job is to stop until its process is killed, if nothing else is said."""
+
+_TO_LOOK: Final = 0.2
+"""The share of these that it has to see by itself that it is to stop, before an error is raised in it."""
 
 _END: Final = 2.0
 """Seconds that an idle child has to end by itself."""
@@ -175,8 +175,7 @@ class Child:
             return back
         self.is_ready = False
         job.reason = reason
-        terminate = now + min(TERMINATE_AFTER, grace / 2)
-        self._stages = [(terminate, signal.SIGUSR2), (now + grace, signal.SIGKILL)]
+        self._stages = [(now + grace * _TO_LOOK, signal.SIGUSR2), (now + grace, signal.SIGKILL)]
         self._signal(signal.SIGUSR1)
         return back
 

@@ -116,13 +116,13 @@ class Slots:
             job.kind.mean.add(now - began)
             self._mean.add(now - began)
             if waiting and now - self._looked > _LONG:
-                self._ends.settled()
+                self._ends.settle_soon()
                 await trio.lowlevel.checkpoint()
                 self._looked = time.perf_counter()
             if waiting:
                 job = waiting.popleft()
             else:
-                self._ends.settled()
+                self._ends.settle_soon()
                 job = await self._park()
 
     async def _park(self) -> PooledJob:

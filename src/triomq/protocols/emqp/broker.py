@@ -1,6 +1,7 @@
 """A broker's side of the conversation with one peer."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from triomq.protocols.emqp.codes import Code, PeerError
 from triomq.protocols.emqp.engine import EMQPEngine
@@ -17,10 +18,16 @@ from triomq.protocols.emqp.frames import (
 )
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers
 from triomq.protocols.emqp.jobs import JobState, encode_state
-from triomq.protocols.emqp.reader import ReadingContext
+from triomq.protocols.emqp.reader import ReadingContext, reading_context
 from triomq.protocols.emqp.runs import ReplyRun, RequestRun, read_replies, read_requests
-from triomq.protocols.emqp.settings import Settings
+from triomq.protocols.emqp.settings import EXTENSIONS, Settings
 from triomq.protocols.emqp.states import BROKER, BROKER_STALE, State
+
+_KNOWN_PEERS_FRAMES: Final = {"received HEARTBEAT": 5, "received REPLY": 6}
+"""What a peer says that takes itself to be known, and how many frames that has without extensions."""
+
+_EXTENDED_REQUEST: Final = 8
+"""Frames of a REQUEST with an extension frame."""
 
 
 class BrokerEngine(EMQPEngine):
@@ -37,7 +44,7 @@ class BrokerEngine(EMQPEngine):
         self._informed = b""  # the id of the peer's INFORM
 
     def _reading_context(self) -> ReadingContext:
-        return ReadingContext(True, self.is_extended, self._settings.max_message_size, LONGEST)
+        return reading_context(True, self.is_extended, self._settings.max_message_size, LONGEST)
 
     def _full_name(self, name: str, event: Event | None) -> str:
         return f"{name} {event.role}" if isinstance(event, Informed) else name
@@ -51,12 +58,31 @@ class BrokerEngine(EMQPEngine):
             return None  # KBYE and KBAI are one goodbye
         return event
 
+    def receive(self, frames: Sequence[bytes]) -> Event | None:
+        """Take a message; see ``EMQPEngine.receive``."""
+        if self.state == "guest" and len(frames) == _EXTENDED_REQUEST and self._is_of_a_life_before(frames):
+            # What it asks for (a limit, a unique key, another attempt) would be passed over. It was on its way to this
+            # broker's predecessor, and comes again behind INFORM.
+            self._has_heard = True
+            self._ask_to_inform(b"")  # the request itself is not refused
+            return None
+        return super().receive(frames)
+
+    def _is_of_a_life_before(self, frames: Sequence[bytes]) -> bool:
+        """Return whether a REQUEST is one that only a peer with extensions sends."""
+        is_extended = frames[2] == b"REQUEST" and frames[7].startswith(b"{")
+        return is_extended and EXTENSIONS in self._settings.capabilities
+
     def _out_of_place(self, name: str, frames: Sequence[bytes]) -> Event | None:
-        if self.state == "guest" and name == "received HEARTBEAT" and len(frames) > 5:
-            # Only a peer that this broker, or its predecessor, has told of extensions has such a frame.
-            text = "this broker does not know you; begin with INFORM"
-            self.outbox.put(command(b"ERROR", self._new_id(), frames[3], b"inform", text.encode()))
+        is_stray = len(frames) > _KNOWN_PEERS_FRAMES.get(name, len(frames))
+        if self.state == "guest" and is_stray:
+            self._ask_to_inform(frames[3])
         return super()._out_of_place(name, frames)
+
+    def _ask_to_inform(self, msgid: bytes) -> None:
+        """Tell a guest to begin anew: only one that was told of extensions sends a frame of them."""
+        text = "this broker does not know you; begin with INFORM"
+        self.outbox.put(command(b"ERROR", self._new_id(), msgid, b"inform", text.encode()))
 
     def _drop(self, frames: Sequence[bytes], error: PeerError) -> MessageDropped | None:
         dropped = super()._drop(frames, error)

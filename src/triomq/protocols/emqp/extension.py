@@ -64,11 +64,13 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
         message: its text.
         traceback: where it came from.
         retry: whether it is worth another attempt.
-        number: PROGRESS: which value it is, or which item, from 1; of a reader, how many items it has taken.
+        number: PROGRESS: which value it is, or which item, from 1; of a reader, how many items it has taken. REPLY: how
+            many items there were.
         item: PROGRESS: whether it is an item of a stream.
         grace: CANCEL: milliseconds that the job has to end by itself; without it is the worker's to say.
         tree: CANCEL: whether the jobs that it has sent end too.
-        follow: STATE: whether changes are to be reported as they come.
+        follow: STATE: whether changes are to be reported as they come. PROGRESS of a reader: whether the items that
+            it has not taken are to be sent again.
         result: STATE: whether answers are to be reported with it.
     """
 

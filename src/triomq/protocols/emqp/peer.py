@@ -39,7 +39,7 @@ from triomq.protocols.emqp.frames import (
 from triomq.protocols.emqp.headers import NO_HEADERS, Headers
 from triomq.protocols.emqp.jobs import MOST_IDS, id_lists
 from triomq.protocols.emqp.queues import WeightedQueue
-from triomq.protocols.emqp.reader import MOST_SLOTS, ReadingContext
+from triomq.protocols.emqp.reader import MOST_SLOTS, ReadingContext, reading_context
 from triomq.protocols.emqp.settings import Settings
 from triomq.protocols.emqp.states import PEER_STALE, PEERS, Role, State
 
@@ -110,7 +110,7 @@ class PeerEngine(EMQPEngine):
         return Opened(())
 
     def _reading_context(self) -> ReadingContext:
-        return ReadingContext(False, self.is_extended, self._settings.max_message_size, LONGEST_PASSED_ON)
+        return reading_context(False, self.is_extended, self._settings.max_message_size, LONGEST_PASSED_ON)
 
     def carries(self, message: bytes) -> bool:
         """Return whether a message can be sent; one that is too large the broker would drop."""

@@ -5,6 +5,7 @@ are not looked at, except for the extension frame of a peer that has announced i
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from triomq.protocols.emqp.calls import read_timing
@@ -59,6 +60,14 @@ class ReadingContext(NamedTuple):
     is_extended: bool
     max_message_size: int
     longest_extension: int
+
+
+@lru_cache(maxsize=16)
+def reading_context(
+    is_broker: bool, is_extended: bool, max_message_size: int, longest_extension: int
+) -> ReadingContext:
+    """Return what a reader has to know, the same object for all conversations that are alike."""
+    return ReadingContext(is_broker, is_extended, max_message_size, longest_extension)
 
 
 Read: TypeAlias = Callable[[Sequence[bytes], ReadingContext], Event | None]
