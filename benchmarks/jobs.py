@@ -14,6 +14,7 @@ async-5000              coroutines, in the workers' own loops (Celery has no suc
 nap-1000                plain functions that sleep for 10 ms
 trip                    one job at a time: until it has run, and until its result is back (Dramatiq has no results here)
 delayed                 the memory that 100,000 jobs take which begin in an hour (ours alone)
+inside                  coroutines, with results, in one process with broker and client, without a socket (ours alone)
 sure-5000               noop with confirms, late acks and a data directory: nothing may be lost
 
 Processor time is what the operating system has counted, for all threads of client, broker, and workers with their
@@ -312,7 +313,7 @@ WORKS = (
     Work("nap-1000", "1,000 jobs that sleep for 10 ms", "nap", 1_000),
     Work("sure-5000", "5,000 jobs, nothing may be lost", "noop", 5_000, is_sure=True),
 )
-OTHERS = ("trip", "delayed")
+OTHERS = ("trip", "delayed", "inside")
 TRIPS = (("trip", "until it has run"), ("call", "until its result is back"), ("await", "coroutine, its result"))
 
 
@@ -372,6 +373,17 @@ def measure_delayed(participant: Participant, count: int) -> tuple[int, float]:
         return processes.resident_octets(broker) - before, count / seconds
 
 
+def measure_inside(count: int, trips: int) -> tuple[float, float, list[float]]:
+    """Return jobs in a second, processor seconds for each, and the milliseconds of single ones."""
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / SIDES.name).symlink_to(SIDES)
+        command = [sys.executable, "-m", "jobsides.inside", str(count), str(trips)]
+        environment = {**os.environ, "PYTHONPATH": scratch, "JOBS_COUNTS": scratch}
+        done = subprocess.run(command, env=environment, cwd=scratch, check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    return found["rate"], found["processor"], found["trips"]
+
+
 # What is printed
 
 
@@ -387,6 +399,12 @@ def print_costs(found: dict[tuple[str, str], list[Cost]], works: Sequence[Work])
             whole = statistics.median(cost.whole for cost in costs)
             times = "".join(f"{seconds * 1000:9.3f}" for seconds in (whole, client, broker, workers))
             print(f"{f'{work.title}: {participant}':38.38}{rate:9,.0f}{sent:9,.0f}{times}{resident / 2**20:9,.0f}")
+
+
+def print_trips(title: str, taken: list[float]) -> None:
+    """Print the median, and what one of a hundred exceeds."""
+    quantiles = statistics.quantiles(taken, n=100)
+    print(f"{title:50}p50 {quantiles[49]:6.2f} ms, p99 {quantiles[98]:6.2f} ms")
 
 
 def main() -> None:
@@ -411,8 +429,11 @@ def main() -> None:
         print_costs(measure_all(participants, works, 1 if options.smoke else options.rounds), works)
     if "trip" in options.only:
         for name, title, taken in measure_trips(participants, 500 // scale):
-            quantiles = statistics.quantiles(taken, n=100)
-            print(f"{f'one job, {title}: {name}':50}p50 {quantiles[49]:6.2f} ms, p99 {quantiles[98]:6.2f} ms")
+            print_trips(f"one job, {title}: {name}", taken)
+    if "inside" in options.only and ours:
+        rate, processor, taken = measure_inside(20_000 // scale, 500 // scale)
+        print(f"inside one process: {rate:,.0f} jobs/s with results, {processor * 1000:.3f} ms of CPU each")
+        print_trips("one job inside, until its result is back", taken)
     if "delayed" in options.only and ours:
         count = 100_000 // scale
         size, rate = measure_delayed(ours[0], count)

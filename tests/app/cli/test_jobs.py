@@ -120,6 +120,8 @@ def test_dead_job_is_shown_with_its_error_and_sent_again(
 def test_broker_without_jobs_has_none(command: Command) -> None:
     assert command("jobs", "list").stderr == "no such jobs\n"
     assert command("jobs", "show", "nope").exit_code == 1
+    done = command("jobs", "show", "-3Bfp0u-8")  # ids may begin so
+    assert (done.exit_code, "there is no job '-3Bfp0u-8'" in done.stderr) == (1, True)
     assert command("jobs", "cancel", "nope").exit_code == 1
     assert command("jobs", "requeue", "nope").exit_code == 1
     assert command("jobs", "dead").stderr == "no job has failed for good\n"

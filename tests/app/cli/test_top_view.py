@@ -7,7 +7,7 @@ from rich.console import Console
 from app.cli.samples import make_actor, make_queue, make_sample, make_schedule, make_totals, make_worker
 from triomq.app.cli.sampling import Flow, Rates, Sample
 from triomq.app.cli.top_view import top_view
-from triomq.protocols.control import ConnectionRecord
+from triomq.protocols.control import ConnectionRecord, JobTotals
 
 
 def screen(sample: Sample, rates: Rates | None = None, note: str = "", *, lines: int | None = None) -> list[str]:
@@ -34,6 +34,14 @@ def test_heading_has_the_totals() -> None:
         "2 queues: 5 ready, 0 unsettled; each second 1 in, 3 out, 3 settled",
         "away",
     ]
+
+
+def test_heading_has_a_line_about_jobs_if_there_are_any() -> None:
+    jobs = JobTotals(4, 1, 2, {"retried": 3, "ok": 120, "late": 0, "\x1b": 1})
+    heading = screen(msgspec.structs.replace(make_sample(), jobs=jobs))
+    assert heading[2] == r"jobs: 4 running, 1 parked, 2 dead; so far 120 ok, 3 retried, 1 \x1b"
+    quiet = screen(msgspec.structs.replace(make_sample(), jobs=JobTotals(1)))
+    assert quiet[2] == "jobs: 1 running, 0 parked, 0 dead"
 
 
 def test_queues_have_rates_once_they_were_seen_twice() -> None:

@@ -35,7 +35,7 @@ def test_worker_with_a_name_goes_by_it_and_names_are_not_obeyed() -> None:
 @pytest.mark.parametrize(
     ("fields", "shown"),
     [
-        ({}, "mail.send 12 s 3 every 60 s q guest"),
+        ({"owner": "shop:jobs"}, "mail.send 12 s 3 every 60 s q guest shop:jobs"),
         ({"due": -1.0, "run_count": 5}, "mail.send now 3 of 5 every 60 s q guest"),
         ({"due": None, "call": "", "interval": 0.0, "cron": "0 6 * * *"}, "key never 3 0 6 * * * UTC q guest"),
     ],

@@ -1,6 +1,6 @@
 """Jobs as one who looks into the broker finds them: with workers, parked, waiting, delayed, dead."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -8,19 +8,24 @@ import pytest
 import trio
 
 from endpoints.emqp.conftest import CALL, USERS, Served
+from triomq.actors import Ref
 from triomq.app import Broker, User, open_broker
 from triomq.clients import EMQPConnection, open_blocking, open_emqp, open_emqp_worker
+from triomq.core import Browse, Entry
 from triomq.endpoints import AMQP, EMQP, AMQPEndpoint
 from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.endpoint import EMQPEndpoint
 from triomq.endpoints.management.jobs import JobInspector
+from triomq.endpoints.management.paging import Paged, fill_page
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, Refused
 from triomq.protocols.control import (
     CancelJob,
+    GetJobTotals,
     JobDetails,
-    JobRecord,
+    JobTotals,
     ListDeadJobs,
     ListJobs,
+    LiveJobRecord,
     Operation,
     RequeueJob,
     ShowJob,
@@ -61,8 +66,8 @@ class Looking:
         await request.accepted()
         return request.id.decode()
 
-    def list(self, asked: ListJobs | None = None) -> list[JobRecord]:
-        return [entry.record for entry in self.inspector.list_jobs(asked or ListJobs())]
+    def list(self, asked: ListJobs | None = None) -> list[LiveJobRecord]:
+        return [entry.record for entry in self.inspector.list_jobs(asked or ListJobs()) if isinstance(entry, Paged)]
 
     def cancel(self, job: str, may: Callable[[str], None] = lambda user: None) -> bool:
         return self.inspector.cancel(CancelJob(job), may).has_ended
@@ -106,8 +111,8 @@ async def _looking(served: Served) -> Looking:
 async def test_waiting_jobs_are_listed_with_what_they_call(looking: Looking) -> None:
     first, second = await looking.send(), await looking.send(message=OTHER)
     assert looking.list() == [
-        JobRecord(first, "jobs.add", "q", "waiting", 0, "guest"),
-        JobRecord(second, "jobs.subtract", "q", "waiting", 0, "guest"),
+        LiveJobRecord(first, "jobs.add", "q", "waiting", 0, "guest"),
+        LiveJobRecord(second, "jobs.subtract", "q", "waiting", 0, "guest"),
     ]
 
 
@@ -126,12 +131,42 @@ async def test_list_goes_on_behind_each_cursor(looking: Looking) -> None:
         running = await looking.send("r")
         with trio.fail_after(5):
             await worker.receive()
-        whole = list(looking.inspector.list_jobs(ListJobs()))
+        whole = [entry for entry in looking.inspector.list_jobs(ListJobs()) if isinstance(entry, Paged)]
         assert [entry.record.id for entry in whole] == [running, *sent]
         for place, entry in enumerate(whole):
             rest = looking.list(ListJobs(after=str(entry.cursor)))
             assert [job.id for job in rest] == [running, *sent][place + 1 :]
         assert len(looking.list(ListJobs(after="nonsense"))) == len(whole)
+
+
+async def test_queues_of_other_protocols_are_not_looked_into(looking: Looking) -> None:
+    await looking.broker.declare_queue("others")
+    await looking.broker.publish("", "others", b"no job")
+    job = await looking.send()
+    asked: list[Ref] = []
+
+    def browse(ref: Ref, browse: Browse) -> Sequence[Entry]:
+        asked.append(ref)
+        return looking._peer.ask(ref, browse)
+
+    desk = looking.broker.context.jobs["default"]
+    assert [found.id for found in desk.unended(browse)] == [job]
+    assert looking.broker.directory.queues["others"].ref not in asked
+    assert list(desk.unended(browse, queue="others")) == []
+
+
+async def test_page_ends_where_enough_was_looked_at(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triomq.endpoints.management.jobs._LOOKED_AT", 2)
+    for _ in range(3):
+        await looking.send()
+    wanted = await looking.send(message=OTHER)
+    asked = ListJobs(name="jobs.subtract")
+    first = fill_page(looking.inspector.list_jobs(asked), limit=10, room=10_000)
+    assert not first.items
+    assert isinstance(first.next, str)
+    (found, _) = looking.inspector.list_jobs(ListJobs(name="jobs.subtract", after=first.next))
+    assert isinstance(found, Paged)
+    assert found.record.id == wanted
 
 
 async def test_running_job_has_its_attempt_and_delayed_one_its_time(looking: Looking) -> None:
@@ -141,7 +176,7 @@ async def test_running_job_has_its_attempt_and_delayed_one_its_time(looking: Loo
             (got,) = await worker.receive()
         later = await looking.send(delay=60_000)
         running, delayed = looking.list()
-        assert running == JobRecord(job, "jobs.add", "q", "running", 1, "guest")
+        assert running == LiveJobRecord(job, "jobs.add", "q", "running", 1, "guest")
         assert (delayed.id, delayed.state, delayed.name) == (later, "delayed", "jobs.add")
         assert 50 < delayed.due <= 60
         got.reply()
@@ -224,14 +259,38 @@ async def test_job_that_has_failed_for_good_is_among_the_dead_with_its_error(loo
     shown = looking.show(job)
     assert (shown.state, shown.traceback, shown.args) == ("failed", "line 1\nline 2", [1])
     assert shown.time == dead.time > 1e9
+    assert looking.inspector.show(ShowJob(job, dead.place)) == shown
+    with pytest.raises(NotFound):
+        looking.inspector.show(ShowJob("another", dead.place))
     assert looking.list() == []
+
+
+async def test_jobs_are_counted(looking: Looking) -> None:
+    await fail(looking)
+    async with open_emqp_worker(f"emqp://127.0.0.1:{looking.endpoint.listener.port}", ["q"], slots=1) as worker:
+        await looking.send()
+        with trio.fail_after(5):
+            await worker.receive()
+        found = looking.inspector.get_totals(GetJobTotals())
+        assert (found.running, found.parked, found.dead) == (1, 0, 1)
+        assert found.happened["failed"] == 1
+
+
+async def test_domain_without_a_desk_has_no_jobs() -> None:
+    inspector = JobInspector(None, browse=lambda ref, asked: [], may_read=lambda queue: True, room=1000)
+    assert inspector.get_totals(GetJobTotals()) == JobTotals()
+    assert [*inspector.list_jobs(ListJobs()), *inspector.list_dead(ListDeadJobs())] == []
+    with pytest.raises(NotFound):
+        inspector.show(ShowJob("j"))
+    with pytest.raises(NotFound):
+        inspector.cancel(CancelJob("j"), lambda user: None)
 
 
 async def test_dead_job_is_sent_again_under_a_new_id(looking: Looking) -> None:
     job = await fail(looking, unique="u", deadline=3_600_000)
     again = await looking.requeue(job)
     (found,) = looking.list()
-    assert found == JobRecord(again, "jobs.subtract", "q", "waiting", 0, "guest")
+    assert found == LiveJobRecord(again, "jobs.subtract", "q", "waiting", 0, "guest")
     with pytest.raises(NotFound, match="no dead letter of a job 'nope'"):
         looking.inspector.requeue(RequeueJob("nope"), looking._peer.publisher)
     with pytest.raises(Refused, match="the same unique key"):
@@ -268,7 +327,7 @@ async def test_job_of_an_earlier_life_is_found_and_cancelled(tmp_path: Path, nur
     async with open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker:
         await broker.declare_queue("q")
         first = await _looking(Served(broker, nursery, config))
-        job = await first.send()
+        job = await first.send("declared by a client of ours")
         nursery.cancel_scope.cancel()
     async with (
         open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker,

@@ -16,14 +16,15 @@ from triomq.app.cli.connecting import DEFAULT_URL, JsonOption, UrlOption, connec
 from triomq.app.cli.output import printable
 from triomq.app.cli.tables import make_table, print_table, time_text
 from triomq.clients import BlockingConnection
+from triomq.errors import NotFound
 from triomq.protocols.control import (
     CancelJob,
     DeadJobRecord,
     JobDetails,
-    JobRecord,
-    JobRequeued,
     ListDeadJobs,
     ListJobs,
+    LiveJobRecord,
+    RequeuedJob,
     RequeueJob,
     ShowJob,
 )
@@ -34,6 +35,9 @@ jobs = typer.Typer(
 
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id, as `triomq jobs list` shows it.")]
 NameOption = Annotated[str, typer.Option(help="Only jobs that call this, such as 'mail.*'.")]
+
+_IDS = {"ignore_unknown_options": True}
+"""Ids may begin with a minus."""
 
 _LONGEST = 100
 """Letters of an error in a table."""
@@ -50,7 +54,7 @@ def list_jobs(
 ) -> None:
     """List jobs that have not ended: first those that run, then parked, waiting and delayed ones."""
     with connected(url) as connection:
-        found: list[JobRecord] = []
+        found: list[LiveJobRecord] = []
         for record in connection.control_all(ListJobs(queue, state, name)):
             if count and len(found) == count:
                 typer.echo(f"the first {count}; --count 0 lists all", err=True)
@@ -71,18 +75,18 @@ def dead(
         _print_all(found, _dead_table(found), "no job has failed for good", json=json)
 
 
-@jobs.command()
+@jobs.command(context_settings=_IDS)
 def show(job: JobArgument, json: JsonOption = False, url: UrlOption = DEFAULT_URL) -> None:
     """Show a job: where it is, its arguments, and why it has failed."""
     with connected(url) as connection:
-        found = connection.control(ShowJob(job))
+        found = _details(connection, job)
         if json:
             typer.echo(msgspec.json.encode(found))
         else:
             _print_details(found)
 
 
-@jobs.command()
+@jobs.command(context_settings=_IDS)
 def cancel(
     job: JobArgument,
     tree: Annotated[bool, typer.Option("--tree", help="The jobs that it has sent too, at once.")] = False,
@@ -98,16 +102,31 @@ def cancel(
             typer.echo("cancelled" if found.has_ended else "its worker has been asked to end it")
 
 
-@jobs.command()
+@jobs.command(context_settings=_IDS)
 def requeue(job: JobArgument, json: JsonOption = False, url: UrlOption = DEFAULT_URL) -> None:
     """Send a job again that has failed for good, with a new id, and remove its dead letter."""
     with connected(url) as connection:
-        found = connection.control(RequeueJob(job))
+        found = connection.control(RequeueJob(job, _place(connection, job)))
         _remove_dead_letter(connection, job, found)
         typer.echo(msgspec.json.encode(found) if json else f"sent again as {printable(found.id)}")
 
 
-def _remove_dead_letter(connection: BlockingConnection, job: str, requeued: JobRequeued) -> None:
+def _details(connection: BlockingConnection, job: str) -> JobDetails:
+    try:
+        return connection.control(ShowJob(job))
+    except NotFound:
+        place = _place(connection, job)  # there may be more dead letters than are looked at
+        if not place:
+            raise
+        return connection.control(ShowJob(job, place))
+
+
+def _place(connection: BlockingConnection, job: str) -> int:
+    """Return where the dead letter of a job is; 0 if it has none."""
+    return next((dead.place for dead in connection.control_all(ListDeadJobs()) if dead.id == job), 0)
+
+
+def _remove_dead_letter(connection: BlockingConnection, job: str, requeued: RequeuedJob) -> None:
     """Take the dead letter out; those before it go back to their places.
 
     Not before the job was sent again: if this is cut off in between there are both, and nothing is lost.
@@ -123,7 +142,7 @@ def _remove_dead_letter(connection: BlockingConnection, job: str, requeued: JobR
 # What is printed
 
 
-def _print_all(found: list[JobRecord] | list[DeadJobRecord], table: Table, nothing: str, *, json: bool) -> None:
+def _print_all(found: list[LiveJobRecord] | list[DeadJobRecord], table: Table, nothing: str, *, json: bool) -> None:
     if json:
         for record in found:
             typer.echo(msgspec.json.encode(record))
@@ -133,7 +152,7 @@ def _print_all(found: list[JobRecord] | list[DeadJobRecord], table: Table, nothi
         typer.echo(nothing, err=True)
 
 
-def _table(found: list[JobRecord]) -> Table:
+def _table(found: list[LiveJobRecord]) -> Table:
     table = make_table("job", "attempt", words=("state", "calls", "queue", "user"))
     for job in found:
         state = f"{job.state}, in {time_text(job.due)}" if job.due else job.state
@@ -167,7 +186,7 @@ def _print_details(job: JobDetails) -> None:
         if value:
             typer.echo(f"    {title}: {printable(value)}")
     if job.traceback:
-        typer.echo(printable(job.traceback, also="\n"))
+        typer.echo(printable(job.traceback.rstrip("\n"), also="\n"))
 
 
 def _arguments(job: JobDetails) -> str:

@@ -8,7 +8,9 @@ from triomq.clients import BlockingConnection
 from triomq.protocols.control import (
     ActorRecord,
     ConnectionRecord,
+    GetJobTotals,
     GetTotals,
+    JobTotals,
     ListConnections,
     ListQueues,
     ListSchedules,
@@ -39,6 +41,7 @@ class Sample(msgspec.Struct, frozen=True):
         actors: The tree, parents first, with the first few children of each.
         workers: The oldest clients that take jobs.
         schedules: Those whose jobs come next.
+        jobs: How jobs do.
     """
 
     moment: float
@@ -48,6 +51,7 @@ class Sample(msgspec.Struct, frozen=True):
     actors: list[ActorRecord]
     workers: list[WorkerRecord] = []
     schedules: list[ScheduleRecord] = []
+    jobs: JobTotals = JobTotals()
 
 
 class Flow(msgspec.Struct, frozen=True, gc=False):
@@ -81,6 +85,7 @@ def take_sample(connection: BlockingConnection) -> Sample:
         actors=list(connection.control_all(ShowTree(children=CHILDREN))),
         workers=connection.control(ListWorkers(limit=WORKERS)).items,
         schedules=connection.control(ListSchedules(order="due", limit=SCHEDULES)).items,
+        jobs=connection.control(GetJobTotals()),
     )
 
 

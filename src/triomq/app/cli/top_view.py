@@ -12,10 +12,10 @@ from triomq.app.cli.output import printable, size_text
 from triomq.app.cli.sampling import Flow, Rates, Sample
 from triomq.app.cli.tables import make_table, state_of, time_text
 from triomq.app.cli.workers import schedule_table, worker_table
-from triomq.protocols.control import ActorRecord
+from triomq.protocols.control import ActorRecord, JobTotals
 
-HEADING = 3
-"""Lines of the heading."""
+HEADING = 4
+"""Lines of the heading, with that about jobs."""
 
 _ALWAYS = 3
 """Tables that every screen has."""
@@ -82,7 +82,17 @@ def _heading(sample: Sample, rates: Rates | None, note: str) -> Iterator[Text]:
         f"{totals.queues} queues: {totals.ready} ready, {totals.unsettled} unsettled; "
         f"each second {published} in, {delivered} out, {settled} settled"
     )
+    if sample.jobs != JobTotals():
+        yield Text(_jobs(sample.jobs))
     yield Text(printable(note), style="bold red")
+
+
+def _jobs(jobs: JobTotals) -> str:
+    """Return what is going on, and what has happened most often."""
+    often = sorted(jobs.happened.items(), key=lambda item: -item[1])
+    happened = ", ".join(f"{count} {printable(what)}" for what, count in often if count)
+    now = f"jobs: {jobs.running} running, {jobs.parked} parked, {jobs.dead} dead"
+    return f"{now}; so far {happened}" if happened else now
 
 
 def _queues(sample: Sample, rates: Rates | None, most: int) -> Table:

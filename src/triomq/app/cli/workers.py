@@ -65,7 +65,7 @@ def _queues(worker: WorkerRecord) -> str:
 
 def schedule_table(found: Iterable[ScheduleRecord]) -> Table:
     """Lay out schedules."""
-    table = make_table("schedule", "next", "runs", words=("when", "queue", "user"))
+    table = make_table("schedule", "next", "runs", words=("when", "queue", "user", "program"))
     for schedule in found:
         runs = f"{schedule.runs} of {schedule.run_count}" if schedule.run_count else str(schedule.runs)
         table.add_row(
@@ -73,8 +73,7 @@ def schedule_table(found: Iterable[ScheduleRecord]) -> Table:
             _due(schedule),
             runs,
             Text(_when(schedule)),
-            Text(printable(schedule.queue)),
-            Text(printable(schedule.user)),
+            *(Text(printable(word)) for word in (schedule.queue, schedule.user, schedule.owner)),
         )
     return table
 

@@ -19,13 +19,13 @@ from triomq.protocols.control import (
     OPERATIONS,
     BrowseQueue,
     CancelJob,
+    CancelledJob,
     Definitions,
     ExportDefinitions,
     ForgetPeer,
     Forgotten,
+    GetJobTotals,
     GetTotals,
-    JobCancelled,
-    JobRequeued,
     ListBindings,
     ListConnections,
     ListDeadJobs,
@@ -36,6 +36,7 @@ from triomq.protocols.control import (
     ListSinks,
     ListWorkers,
     Operation,
+    RequeuedJob,
     RequeueJob,
     ShowJob,
     ShowTree,
@@ -129,7 +130,7 @@ def _jobs(channel: ServerChannel, room: int) -> JobInspector:
     )
 
 
-def _cancel_job(channel: ServerChannel, operation: CancelJob, room: int) -> JobCancelled:
+def _cancel_job(channel: ServerChannel, operation: CancelJob, room: int) -> CancelledJob:
     """Cancel a job, which is the user's own, or anybody's if it is an administrator.
 
     Raises:
@@ -146,7 +147,7 @@ def _cancel_job(channel: ServerChannel, operation: CancelJob, room: int) -> JobC
     return cancelled
 
 
-def _requeue_job(channel: ServerChannel, operation: RequeueJob, room: int) -> JobRequeued:
+def _requeue_job(channel: ServerChannel, operation: RequeueJob, room: int) -> RequeuedJob:
     """Send a dead job again.
 
     Raises:
@@ -165,6 +166,7 @@ _OfJobs = Callable[[ServerChannel, Operation[object], int], object]
 _OF_JOBS: dict[type[Operation[object]], _OfJobs] = cast(
     "dict[type[Operation[object]], _OfJobs]",
     {
+        GetJobTotals: lambda channel, operation, room: _jobs(channel, room).get_totals(operation),
         ListJobs: lambda channel, operation, room: _jobs(channel, room).list_jobs(operation),
         ListDeadJobs: lambda channel, operation, room: _jobs(channel, room).list_dead(operation),
         ShowJob: lambda channel, operation, room: _jobs(channel, room).show(operation),

@@ -71,6 +71,22 @@ class DeadJob(msgspec.Struct, frozen=True):
     properties: bytes
 
 
+class JobCounts(msgspec.Struct, frozen=True):
+    """How the jobs of a domain do.
+
+    Args:
+        running: How many are with workers.
+        parked: How many wait for a place of their key.
+        dead: How many dead letters there are.
+        happened: How often what has happened since the broker was opened: ends by their names, ``retried``, ``late``.
+    """
+
+    running: int
+    parked: int
+    dead: int
+    happened: dict[str, int]
+
+
 class JobDesk(Protocol):
     """The jobs of one domain, as somebody from outside may look at them."""
 
@@ -83,8 +99,17 @@ class JobDesk(Protocol):
     def arguments_of(self, payload: bytes) -> dict[str, object]:
         """Return the arguments in a payload: ``args`` and ``kwargs``."""
 
-    def unended(self, browse: Browser, after: str = "") -> Iterator[FoundJob]:
-        """Yield jobs that have not ended, those first that are out of their queues."""
+    def counts(self) -> JobCounts:
+        """Return how the jobs do."""
+
+    def unended(self, browse: Browser, after: str = "", queue: str = "") -> Iterator[FoundJob]:
+        """Yield jobs that have not ended, those first that are out of their queues.
+
+        Args:
+            browse: Asks a queue for messages.
+            after: A cursor, behind which the list goes on.
+            queue: Only those of this queue; empty for all.
+        """
 
     def dead(self, browse: Browser, after: int = 0) -> Iterator[DeadJob]:
         """Yield jobs that have failed for good, the oldest first."""

@@ -76,6 +76,7 @@ class ScheduleStatistics(msgspec.Struct, frozen=True):
         timetable: When they are due.
         due: Seconds until the next one; less than 0 when it is late, None when there is none any more.
         runs: How many there were.
+        owner: The program that has it in its code; empty for one that was set by hand.
     """
 
     key: str
@@ -85,3 +86,4 @@ class ScheduleStatistics(msgspec.Struct, frozen=True):
     timetable: Timetable
     due: float | None
     runs: int
+    owner: str = ""

@@ -4,7 +4,7 @@ The book does not know all of them: not those of released clients, and after a r
 its queue. So jobs are looked for where their messages are, and the book is asked what has become of each.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -25,7 +25,7 @@ from triomq.core import (
     traits_of,
 )
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.job_desk import Browser, DeadJob, FoundJob
+from triomq.endpoints.base.job_desk import Browser, DeadJob, FoundJob, JobCounts
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, decode_request, unpack_added
 from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.dispatched import DispatchedJob
@@ -36,6 +36,7 @@ from triomq.endpoints.emqp.job_content import (
     decode_job,
     encode_job,
 )
+from triomq.endpoints.emqp.queues import DEFAULT_QUEUE, JOB_PRIORITIES
 from triomq.endpoints.emqp.shared import SharedPeers, shared_peers
 from triomq.endpoints.jobs import BookedJob, JobBook
 from triomq.errors import LimitExceeded, NotFound, Refused
@@ -43,6 +44,9 @@ from triomq.protocols.emqp import call_arguments, call_name, decode_extension, e
 
 _PAGE: Final = 200
 """Messages that are asked of a queue at a time."""
+
+_PEEKED: Final = 10_000
+"""Jobs of the book whose queues are looked into, beside those of workers: a millisecond of work."""
 
 _LOOKED_AT: Final = 20_000
 """Jobs that are looked at to find one: some 50 ms of work."""
@@ -77,18 +81,30 @@ class EMQPJobDesk:
         """Return the arguments in a payload."""
         return call_arguments(payload)
 
+    def counts(self) -> JobCounts:
+        """Return how the jobs do."""
+        workers = [peer.worker for peer in self._shared.peers.values() if peer.worker is not None]
+        dead = self._directory.queues.get(DEAD_JOBS)
+        return JobCounts(
+            running=sum(len(worker.out) for worker in workers),
+            parked=len(self._book.parking),
+            dead=0 if dead is None else dead.statistics().ready,
+            happened=dict(self._book.counts),
+        )
+
     # Those that have not ended
 
-    def unended(self, browse: Browser, after: str = "") -> Iterator[FoundJob]:
+    def unended(self, browse: Browser, after: str = "", queue: str = "") -> Iterator[FoundJob]:
         """Yield the jobs behind a cursor: ``out NUMBER``, ``ready ID QUEUE`` or ``delayed NUMBER QUEUE``."""
-        section, number, queue = _parse(after)
+        section, number, first = _parse(after)
         if section == "out":
-            yield from self._out(number)
-            section, number, queue = "ready", 0, ""
+            yield from (job for job in self._out(number) if queue in ("", job.queue))
+            section, number, first = "ready", 0, ""
+        queues = self._queues(queue)
         if section == "ready":
-            yield from self._ready(browse, number, queue)
-            section, number, queue = "delayed", 0, ""
-        yield from self._delayed(number, queue)
+            yield from self._ready(browse, queues, number, first)
+            section, number, first = "delayed", 0, ""
+        yield from self._delayed(queues, number, first)
 
     def _out(self, after: int) -> Iterator[FoundJob]:
         """Yield those with workers, and those that are parked; they are numbered, and may move meanwhile."""
@@ -109,20 +125,27 @@ class EMQPJobDesk:
         user = "" if job.origin is None else job.origin.user
         return FoundJob(cursor, _text(job.request), queue, state, job.attempt or job.batch.attempts + 1, user, payload)
 
-    def _ready(self, browse: Browser, after: int, queue: str) -> Iterator[FoundJob]:
+    def _ready(self, browse: Browser, queues: Sequence[str], after: int, first: str) -> Iterator[FoundJob]:
         """Yield those in their queues, of which those with anything but jobs at their heads are passed over."""
-        for name in self._queues(queue):
-            place = after if name == queue else 0
+        for name in queues:
+            if name < first:
+                continue
+            place = after if name == first else 0
             while entries := browse(self._directory.queues[name].ref, Browse(place, _PAGE)):
                 if entries[0].message.head.traits.codec not in _CODECS:
                     break
                 place = entries[-1].id
                 yield from (job for entry in entries if (job := self._waiting(entry, name)) is not None)
 
-    def _queues(self, first: str) -> list[str]:
-        """List queues that may have jobs, by name, from one on."""
-        queues = self._directory.queues.items()
-        return sorted(name for name, state in queues if name >= first and name != DEAD_JOBS and _may_be_asked(state))
+    def _queues(self, only: str = "") -> list[str]:
+        """List queues that have jobs, by name; other protocols may have very many, and long ones."""
+        queues = self._directory.queues
+        names = {only} if only else {name for name, state in queues.items() if _is_for_jobs(state)}
+        if not only:
+            workers = (peer.worker for peer in self._shared.peers.values())
+            names |= {queue.name for worker in workers if worker is not None for queue in worker.queues}
+            names |= {job.queue for job in islice(self._book.jobs.values(), _PEEKED)}
+        return sorted(name for name in names if name in queues and name != DEAD_JOBS and _may_be_asked(queues[name]))
 
     def _waiting(self, entry: Entry, queue: str) -> FoundJob | None:
         found = self._of_message(entry.message, f"ready {entry.id} {queue}", queue, "waiting", entry.attempts)
@@ -141,14 +164,16 @@ class EMQPJobDesk:
         begun = found.begun if isinstance(found, JobProperties) else 0
         return FoundJob(cursor, _text(found.msgid), queue, state, begun + attempts, found.user, message.body, due)
 
-    def _delayed(self, after: int, queue: str) -> Iterator[FoundJob]:
+    def _delayed(self, queues: Sequence[str], after: int, first: str) -> Iterator[FoundJob]:
         """Yield those whose time has not come, by queue; they are numbered, and may move meanwhile."""
         now = self._directory.clock.now()
-        for name in self._queues(queue):
+        for name in queues:
+            if name < first:
+                continue
             delayed = self._directory.queues[name].delayed
             messages = () if delayed is None else delayed.messages()
             for number, (due, message) in enumerate(messages, 1):
-                if name == queue and number <= after:
+                if name == first and number <= after:
                     continue
                 left = max(0.001, due - now)
                 job = self._of_message(message, f"delayed {number} {name}", name, "delayed", 0, left)
@@ -190,7 +215,7 @@ class EMQPJobDesk:
 
     def _recalled(self, browse: Browser, job: str) -> BookedJob | None:
         """Return a job of an earlier life of the broker, which is in the book from now on."""
-        for name in self._queues(""):
+        for name in self._queues():
             place = looked_at = 0
             ref = self._directory.queues[name].ref
             try:
@@ -251,6 +276,11 @@ def _parse(cursor: str) -> tuple[str, int, str]:
     if section not in ("out", "ready", "delayed") or not number.isdecimal():
         return "out", 0, ""
     return section, int(number), queue
+
+
+def _is_for_jobs(state: QueueState) -> bool:
+    """Return whether a queue is the default one, or was declared for our own peers."""
+    return state.name == DEFAULT_QUEUE or state.declared.max_priority == JOB_PRIORITIES
 
 
 def _may_be_asked(state: QueueState) -> bool:

@@ -202,6 +202,7 @@ class ScheduleBook:
                 timetable=schedule.timetable,
                 due=None if due is None else due - self.now(),
                 runs=schedule.progress.runs,
+                owner=schedule.owner,
             )
 
     def _put(self, key: str, schedule: Schedule) -> None:

@@ -199,6 +199,7 @@ class DomainInspector:
             due=schedule.due,
             runs=schedule.runs,
             run_count=timetable.run_count,
+            owner=sayable(schedule.owner),
         )
 
     def browse(self, asked: BrowseQueue) -> Iterable[Paged[MessageRecord]]:

@@ -9,17 +9,19 @@ import msgspec
 
 from triomq.core import NotResident, Publisher
 from triomq.endpoints.base.job_desk import Browser, DeadJob, FoundJob, JobDesk
-from triomq.endpoints.management.paging import Paged
+from triomq.endpoints.management.paging import Paged, PageEnd
 from triomq.errors import NotFound
 from triomq.protocols.control import (
     CancelJob,
+    CancelledJob,
     DeadJobRecord,
-    JobCancelled,
+    GetJobTotals,
     JobDetails,
-    JobRecord,
-    JobRequeued,
+    JobTotals,
     ListDeadJobs,
     ListJobs,
+    LiveJobRecord,
+    RequeuedJob,
     RequeueJob,
     ShowJob,
     encode,
@@ -27,7 +29,7 @@ from triomq.protocols.control import (
 )
 
 _LOOKED_AT = 20_000
-"""Jobs that are looked at for one: some 50 ms of work. Behind them it is not found, and neither listed in one page."""
+"""Jobs that are looked at for one, or for a page: some 50 ms of work."""
 
 
 class JobInspector:
@@ -46,17 +48,25 @@ class JobInspector:
         self._may_read = may_read
         self._room = room
 
-    def list_jobs(self, asked: ListJobs) -> Iterator[Paged[JobRecord]]:
-        """List jobs that have not ended."""
+    def get_totals(self, asked: GetJobTotals) -> JobTotals:
+        """Count jobs."""
+        if self._desk is None:
+            return JobTotals()
+        counts = self._desk.counts()
+        return JobTotals(counts.running, counts.parked, counts.dead, counts.happened)
+
+    def list_jobs(self, asked: ListJobs) -> Iterator[Paged[LiveJobRecord] | PageEnd]:
+        """List jobs that have not ended; a page has fewer of them when few of many are asked for."""
         desk, matches = self._desk, _matcher(asked.name)
         if desk is None:
             return
-        for job in desk.unended(self._browse, asked.after):
-            if asked.queue not in ("", job.queue) or asked.state not in ("", job.state):
-                continue
-            name = desk.name_of(job.payload)
-            if matches(name):
-                yield Paged(job.cursor, _record(job, name))
+        for number, job in enumerate(desk.unended(self._browse, asked.after, asked.queue), 1):
+            if asked.state in ("", job.state):
+                name = desk.name_of(job.payload)
+                if matches(name):
+                    yield Paged(job.cursor, _record(job, name))
+            if number == _LOOKED_AT:
+                yield PageEnd(job.cursor)
 
     def list_dead(self, asked: ListDeadJobs) -> Iterator[Paged[DeadJobRecord]]:
         """List jobs that have failed for good."""
@@ -76,10 +86,10 @@ class JobInspector:
         """
         desk = self._desk
         if desk is not None:
-            job = self._find(desk, asked.job)
+            job = None if asked.place else self._find(desk, asked.job)
             if job is not None:
                 return self._details(desk, job)
-            dead = self._find_dead(desk, asked.job)
+            dead = self._find_dead(desk, asked.job, asked.place)
             if dead is not None:
                 return self._dead_details(desk, dead)
             job = desk.summary(asked.job)
@@ -93,7 +103,8 @@ class JobInspector:
         """Look for a job, as far as messages are in memory; only the first ones are waited for."""
         looked_at = 0
         try:
-            for found in islice(desk.unended(self._browse), _LOOKED_AT):
+            known = desk.summary(job)
+            for found in islice(desk.unended(self._browse, queue=known.queue if known else ""), _LOOKED_AT):
                 looked_at += 1
                 if found.id == job:
                     return found
@@ -102,8 +113,24 @@ class JobInspector:
                 raise
         return None
 
-    def _find_dead(self, desk: JobDesk, job: str) -> DeadJob | None:
-        return next((found for found in desk.dead(self._browse) if found.id == job), None)
+    def _find_dead(self, desk: JobDesk, job: str, place: int) -> DeadJob | None:
+        """Look for a dead letter; without its place only the first ones are waited for, if they are on disk.
+
+        To wait for more would not end: what has been read for one page makes room for the next.
+        """
+        if place:
+            found = next(desk.dead(self._browse, place - 1), None)
+            return found if found is not None and found.id == job else None
+        looked_at = 0
+        try:
+            for found in desk.dead(self._browse):
+                looked_at += 1
+                if found.id == job:
+                    return found
+        except NotResident:
+            if not looked_at:
+                raise
+        return None
 
     def _details(self, desk: JobDesk, job: FoundJob) -> JobDetails:
         record = _record(job, desk.name_of(job.payload))
@@ -143,7 +170,7 @@ class JobInspector:
         whole = msgspec.structs.replace(details, **desk.arguments_of(payload))
         return whole if len(encode(whole)) <= self._room else details
 
-    def cancel(self, asked: CancelJob, may: Callable[[str], None]) -> JobCancelled:
+    def cancel(self, asked: CancelJob, may: Callable[[str], None]) -> CancelledJob:
         """Cancel a job.
 
         Args:
@@ -155,9 +182,9 @@ class JobInspector:
         """
         if self._desk is None:
             raise NotFound(f"there is no job '{asked.job}'")
-        return JobCancelled(self._desk.cancel(self._browse, asked.job, may, tree=asked.tree))
+        return CancelledJob(self._desk.cancel(self._browse, asked.job, may, tree=asked.tree))
 
-    def requeue(self, asked: RequeueJob, publisher: Publisher) -> JobRequeued:
+    def requeue(self, asked: RequeueJob, publisher: Publisher) -> RequeuedJob:
         """Send a job again that has failed for good; as the asker, who has to read dead letters and to publish.
 
         Raises:
@@ -166,9 +193,9 @@ class JobInspector:
         """
         desk = self._desk
         if desk is not None:
-            dead = self._find_dead(desk, asked.job)
+            dead = self._find_dead(desk, asked.job, asked.place)
             if dead is not None:
-                return JobRequeued(desk.send_again(dead, publisher), desk.dead_letters)
+                return RequeuedJob(desk.send_again(dead, publisher), desk.dead_letters)
         raise NotFound(f"there is no dead letter of a job '{asked.job}'; `triomq jobs dead` lists them")
 
 
@@ -176,8 +203,8 @@ def _matcher(pattern: str) -> Callable[[str], object]:
     return (lambda name: True) if pattern == "*" else re.compile(translate(pattern)).match
 
 
-def _record(job: FoundJob, name: str) -> JobRecord:
-    return JobRecord(
+def _record(job: FoundJob, name: str) -> LiveJobRecord:
+    return LiveJobRecord(
         sayable(job.id), sayable(name), sayable(job.queue), job.state, job.attempt, sayable(job.user), job.due
     )
 
@@ -193,6 +220,7 @@ def _dead_record(job: DeadJob, name: str) -> DeadJobRecord:
         type=sayable(job.type),
         message=sayable(job.message),
         time=job.time,
+        place=job.place,
     )
 
 

@@ -28,7 +28,13 @@ class Paged(msgspec.Struct, Generic[T], frozen=True):
     shorten: Callable[[T, int], T] | None = None
 
 
-def fill_page(entries: Iterable[Paged[T]], *, limit: int, room: int) -> Page[msgspec.Raw]:
+class PageEnd(msgspec.Struct, frozen=True):
+    """In place of an item: the page is to end here, since enough was looked at that is not in it."""
+
+    cursor: Cursor
+
+
+def fill_page(entries: Iterable[Paged[T] | PageEnd], *, limit: int, room: int) -> Page[msgspec.Raw]:
     """Put as many entries into a page as its limit and its room allow, at least one if there is any.
 
     A page is shorter where an entry has to be waited for: the entries before it are an answer already.
@@ -48,6 +54,8 @@ def fill_page(entries: Iterable[Paged[T]], *, limit: int, room: int) -> Page[msg
     room -= _FRAME
     try:
         for entry in entries:
+            if isinstance(entry, PageEnd):
+                return Page(items, entry.cursor)
             if len(items) == limit:
                 return Page(items, last)
             free = room - len(encode(entry.cursor)) - 1  # and a comma

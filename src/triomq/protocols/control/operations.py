@@ -13,16 +13,17 @@ from triomq.protocols.control.definitions import Definitions
 from triomq.protocols.control.records import (
     ActorRecord,
     BindingRecord,
+    CancelledJob,
     ConnectionRecord,
     DeadJobRecord,
     Forgotten,
-    JobCancelled,
     JobDetails,
-    JobRecord,
-    JobRequeued,
+    JobTotals,
+    LiveJobRecord,
     MessageRecord,
     Page,
     QueueRecord,
+    RequeuedJob,
     ScheduleRecord,
     SinkRecord,
     Totals,
@@ -122,7 +123,7 @@ class ListSchedules(Listing[ScheduleRecord], frozen=True, gc=False):
     after: str = ""
 
 
-class ListJobs(Listing[JobRecord], frozen=True, gc=False):
+class ListJobs(Listing[LiveJobRecord], frozen=True, gc=False):
     """Which jobs of this virtual host have not ended? Those that run come first, then parked, waiting, delayed ones.
 
     Args:
@@ -150,17 +151,23 @@ class ListDeadJobs(Listing[DeadJobRecord], frozen=True, gc=False):
     after: Count = 0
 
 
+class GetJobTotals(Operation[JobTotals], frozen=True, gc=False):
+    """How do the jobs of this virtual host do?"""
+
+
 class ShowJob(Operation[JobDetails], frozen=True, gc=False):
-    """What is known of a job? It takes the right to read its queue.
+    """What is known of a job? Its arguments are for those alone who may read its queue.
 
     Args:
         job: Its id.
+        place: That of its dead letter, if it is known to have one.
     """
 
     job: str
+    place: Count = 0
 
 
-class CancelJob(Operation[JobCancelled], frozen=True, gc=False):
+class CancelJob(Operation[CancelledJob], frozen=True, gc=False):
     """Would you end a job? For whoever has sent it, and for administrators.
 
     Args:
@@ -172,16 +179,18 @@ class CancelJob(Operation[JobCancelled], frozen=True, gc=False):
     tree: bool = False
 
 
-class RequeueJob(Operation[JobRequeued], frozen=True, gc=False):
+class RequeueJob(Operation[RequeuedJob], frozen=True, gc=False):
     """Would you send a job again that has failed for good? For whoever may read dead letters, and publish.
 
     Its dead letter stays where it is: whoever asks removes it when the answer has come, so that none is lost.
 
     Args:
         job: Its id.
+        place: That of its dead letter; 0 looks for it, as far as dead letters are in memory.
     """
 
     job: str
+    place: Count = 0
 
 
 class BrowseQueue(Listing[MessageRecord], frozen=True, gc=False):
@@ -251,11 +260,12 @@ OPERATIONS: Mapping[str, OperationRow] = {
         OperationRow("connections", ListConnections, Page[ConnectionRecord]),
         OperationRow("workers", ListWorkers, Page[WorkerRecord]),
         OperationRow("schedules", ListSchedules, Page[ScheduleRecord]),
-        OperationRow("jobs", ListJobs, Page[JobRecord]),
+        OperationRow("jobs", ListJobs, Page[LiveJobRecord]),
         OperationRow("dead-jobs", ListDeadJobs, Page[DeadJobRecord]),
+        OperationRow("job-totals", GetJobTotals, JobTotals),
         OperationRow("job", ShowJob, JobDetails),
-        OperationRow("cancel-job", CancelJob, JobCancelled),
-        OperationRow("requeue-job", RequeueJob, JobRequeued),
+        OperationRow("cancel-job", CancelJob, CancelledJob),
+        OperationRow("requeue-job", RequeueJob, RequeuedJob),
         OperationRow("browse", BrowseQueue, Page[MessageRecord]),
         OperationRow("tree", ShowTree, Page[ActorRecord]),
         OperationRow("totals", GetTotals, Totals),

@@ -215,6 +215,7 @@ class ScheduleRecord(msgspec.Struct, frozen=True, gc=False):
         due: Seconds until the next one; less than 0 when it is late, None when there is none any more.
         runs: How many there were.
         run_count: After how many it ends; 0 is never.
+        owner: The program that has it in its code; empty for one that was set by hand.
     """
 
     key: str
@@ -227,9 +228,10 @@ class ScheduleRecord(msgspec.Struct, frozen=True, gc=False):
     due: float | None
     runs: int
     run_count: int
+    owner: str = ""
 
 
-class JobRecord(msgspec.Struct, frozen=True, gc=False):
+class LiveJobRecord(msgspec.Struct, frozen=True, gc=False):
     """A job that has not ended.
 
     Args:
@@ -264,6 +266,7 @@ class DeadJobRecord(msgspec.Struct, frozen=True, gc=False):
         type: The class of its error.
         message: The text of that.
         time: When it has ended, in Unix time.
+        place: Where its dead letter is: whoever asks for the job by that finds it at once, however many there are.
     """
 
     id: str
@@ -275,6 +278,7 @@ class DeadJobRecord(msgspec.Struct, frozen=True, gc=False):
     type: str
     message: str
     time: float
+    place: int = 0
 
 
 class JobDetails(msgspec.Struct, frozen=True):
@@ -282,7 +286,7 @@ class JobDetails(msgspec.Struct, frozen=True):
 
     Args:
         id: Its id.
-        state: As of a ``JobRecord``; or how it has ended: ok, failed, cancelled, timed-out, expired or lost.
+        state: As of a ``LiveJobRecord``; or how it has ended: ok, failed, cancelled, timed-out, expired or lost.
         name: What it calls; empty, as all that follows, if only its end is known.
         queue: Where its message is.
         attempt: How often it was begun.
@@ -311,7 +315,7 @@ class JobDetails(msgspec.Struct, frozen=True):
     time: float | None = None
 
 
-class JobCancelled(msgspec.Struct, frozen=True, gc=False):
+class CancelledJob(msgspec.Struct, frozen=True, gc=False):
     """That a job was cancelled.
 
     Args:
@@ -321,7 +325,7 @@ class JobCancelled(msgspec.Struct, frozen=True, gc=False):
     has_ended: bool
 
 
-class JobRequeued(msgspec.Struct, frozen=True, gc=False):
+class RequeuedJob(msgspec.Struct, frozen=True, gc=False):
     """That a job was sent again.
 
     Args:
@@ -331,6 +335,23 @@ class JobRequeued(msgspec.Struct, frozen=True, gc=False):
 
     id: str
     dead_letters: str
+
+
+class JobTotals(msgspec.Struct, frozen=True):
+    """How the jobs of a virtual host do.
+
+    Args:
+        running: How many are with workers.
+        parked: How many wait for a place of their key.
+        dead: How many dead letters there are.
+        happened: How often what has happened since the broker was opened: how jobs have ended (ok, failed and so on);
+            retried, requeued, late (an answer for an attempt that was over), duplicate.
+    """
+
+    running: int = 0
+    parked: int = 0
+    dead: int = 0
+    happened: dict[str, int] = {}
 
 
 class MessageRecord(msgspec.Struct, frozen=True, gc=False):
