@@ -1,6 +1,7 @@
 """A broker in this process, listening nowhere, in virtual time."""
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import trio
@@ -20,6 +21,16 @@ async def broker(virtual_time: None) -> AsyncIterator[Broker]:
 @pytest.fixture
 async def queue(broker: Broker) -> QueueHandle:
     return await broker.declare_queue("q")
+
+
+@pytest.fixture
+def logging_as_before() -> Iterator[None]:
+    """Take back what a test has set up."""
+    root, ours = logging.getLogger(), logging.getLogger("triomq")
+    handlers, level = root.handlers[:], ours.level
+    yield
+    root.handlers[:] = handlers
+    ours.setLevel(level)
 
 
 async def fill(broker: Broker, *bodies: bytes) -> None:

@@ -4,7 +4,6 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -26,15 +25,6 @@ def crashed() -> logging.LogRecord:
     error = ValueError("first\n2026-11-20T12:00:00.000Z INFO user added")
     made.exc_info = (ValueError, error, None)
     return made
-
-
-@pytest.fixture
-def _as_before() -> Iterator[None]:
-    root, ours = logging.getLogger(), logging.getLogger("triomq")
-    handlers, level = root.handlers[:], ours.level
-    yield
-    root.handlers[:] = handlers
-    ours.setLevel(level)
 
 
 def test_event_is_a_line_with_fields() -> None:
@@ -100,7 +90,7 @@ def test_traceback_is_one_more_field() -> None:
     assert json.loads(JSONLines().format(crashed()))["traceback"].startswith("ValueError: first\n")
 
 
-@pytest.mark.usefixtures("_as_before")
+@pytest.mark.usefixtures("logging_as_before")
 def test_logging_that_is_set_up_again_replaces_the_first() -> None:
     first, second = io.StringIO(), io.StringIO()
     set_up_logging(Log("info", "text"), first)
@@ -112,7 +102,7 @@ def test_logging_that_is_set_up_again_replaces_the_first() -> None:
     assert [json.loads(line)["event"] for line in second.getvalue().splitlines()] == ["three"]
 
 
-@pytest.mark.usefixtures("_as_before")
+@pytest.mark.usefixtures("logging_as_before")
 def test_log_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging(Log())
     logging.getLogger("triomq.test").info("one", extra={"fields": {"user": "ada"}})

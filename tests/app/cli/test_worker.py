@@ -140,6 +140,7 @@ async def test_child_processes_end_with_a_worker_that_is_killed(folder: Path) ->
         os.close(handle)
 
 
+@pytest.mark.usefixtures("logging_as_before")
 def test_target_that_is_not_there_is_said() -> None:
     done = CliRunner().invoke(make_app(["worker"]), ["worker", "there_is_no_such_module"])
     assert done.exit_code == 1
