@@ -81,6 +81,7 @@ broken = st.one_of(
 
 @given(messages=st.lists(st.tuples(names, in_form), max_size=12))
 @example(messages=[(b"one", message(b"LONG", b"id")), (b"two", message(b"SHORT", b"id"))])
+@example(messages=[(b"one", message(b"LONG", b"id", b"q", b"", b"1.0", b"{}"))])
 def test_messages_are_the_same_as_if_each_frame_was_asked(
     sockets: Sockets, messages: list[tuple[bytes, Frames]]
 ) -> None:

@@ -44,12 +44,11 @@ def answer_question(peer: "EMQPPeer", event: AdminAsked) -> None:
 
 
 def _schedulers(hub: "EMQPEndpoint") -> dict[str, object]:
-    return {"connected_schedulers": {_name(peer): {"hb": peer.last_message} for peer in hub.schedulers}}
+    return {"connected_schedulers": {peer.peer: {"hb": peer.last_message} for peer in hub.schedulers}}
 
 
 def _workers(hub: "EMQPEndpoint") -> dict[str, object]:
-    peers = {_name(peer): peer for peer in hub.peers.values()}
-    workers = {name: (peer, peer.worker) for name, peer in peers.items() if peer.worker is not None}
+    workers = {peer.peer: (peer, peer.worker) for peer in hub.peers.values() if peer.worker is not None}
     queues: dict[str, list[tuple[int, str]]] = {}
     for name, (_, worker) in workers.items():
         for weight, queue in worker.queues:
@@ -65,9 +64,7 @@ def _workers(hub: "EMQPEndpoint") -> dict[str, object]:
 
 def _status(hub: "EMQPEndpoint") -> dict[str, object]:
     directory = hub.context.domains[hub.domain_name].directory
-    workers: dict[str, WorkerSide] = {
-        _name(peer): peer.worker for peer in hub.peers.values() if peer.worker is not None
-    }
+    workers: dict[str, WorkerSide] = {peer.peer: peer.worker for peer in hub.peers.values() if peer.worker is not None}
     names = sorted({queue.name for worker in workers.values() for queue in worker.queues} | {DEFAULT_QUEUE})
     queues = {name: directory.queues[name].statistics() for name in names if name in directory.queues}
     tallies = {name: hub.tallies[name] for name in names if name in hub.tallies}
@@ -80,7 +77,3 @@ def _status(hub: "EMQPEndpoint") -> dict[str, object]:
         "latency_messages_by_queue": {name: sum(found) / len(found) for name, found in times.items()},
         "max_latency_messages_by_queue": {name: max(found) for name, found in times.items()},
     }
-
-
-def _name(peer: "EMQPPeer") -> str:
-    return peer.identity.decode("utf-8", "backslashreplace")

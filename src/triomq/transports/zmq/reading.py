@@ -124,9 +124,11 @@ def separate(identity: bytes, frames: Frames, known: int, form: MessageForm) -> 
         known: So many of these may have been the last one of a message, and were not asked.
         form: Of messages.
     """
-    begin = 0
+    begin, (empty, version) = 0, form.start
     for place in range(1, min(known, len(frames) - form.least - 1) + 1):
-        if place > begin and frames[place + 1] == form.start[0] and frames[place + 2] == form.start[1]:
+        is_start = frames[place + 1] == empty and frames[place + 2] == version
+        # The third frame names a command: what looks like a start in the middle of a message has data there.
+        if place > begin and is_start and frames[place + 3][:1].isalpha():
             yield identity, frames[begin:place]
             identity, begin = frames[place], place + 1
     yield identity, frames[begin:]
