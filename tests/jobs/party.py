@@ -7,7 +7,7 @@ import trio
 
 from triomq.app import Broker
 from triomq.clients import EMQPConnector, EMQPJob, open_emqp_worker
-from triomq.jobs import Call, JobDefinition, Jobs, RunningJob, current_job, running
+from triomq.jobs import JobCall, JobDefinition, Jobs, RunningJob, current_job, running
 from triomq.jobs.failures import describe
 
 
@@ -115,7 +115,7 @@ class Shop:
             retry = definition is not None and definition.is_worth_retry(error)
             job.end("failed", message=message, type=failure.type, text=text, traceback=failure.traceback, retry=retry)
 
-    async def _result(self, call: Call, job: EMQPJob) -> object:
+    async def _result(self, call: JobCall, job: EMQPJob) -> object:
         made = call.run()
         if call.definition.is_stream:
             async with aclosing(made) as items:  # type: ignore[type-var]  # it is an async generator

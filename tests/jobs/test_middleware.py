@@ -7,7 +7,7 @@ import pytest
 from tests.jobs.party import Shop
 
 from triomq.errors import LimitExceeded
-from triomq.jobs import JobDefinition, Jobs, LogJobs, Middleware, Order, RunningJob, current_job, running
+from triomq.jobs import JobDefinition, JobOrder, Jobs, LogJobs, Middleware, RunningJob, current_job, running
 from triomq.jobs.middleware import around
 
 
@@ -112,7 +112,7 @@ def test_logs_of_jobs_have_fields(caplog: pytest.LogCaptureFixture) -> None:
 
 async def test_orders_can_be_changed_and_refused(shop: Shop) -> None:
     class Tracing(Middleware):
-        def before_enqueue(self, order: Order) -> Order:
+        def before_enqueue(self, order: JobOrder) -> JobOrder:
             if order.queue == "other":
                 raise LimitExceeded("nothing for that queue today")
             return msgspec.structs.replace(order, extension=msgspec.structs.replace(order.extension, trace="00-abc"))

@@ -6,11 +6,11 @@ What needs a connection is loaded with the first one: a process that runs jobs o
 from typing import TYPE_CHECKING
 
 from triomq.jobs.decorators import JobDecorator, JobSchedule, OptionArguments, ScheduleDecorator
-from triomq.jobs.definition import Call, JobDefinition
+from triomq.jobs.definition import JobCall, JobDefinition
 from triomq.jobs.function import CallArguments, Caller, JobFunction, Sender, StreamCaller, StreamFunction
 from triomq.jobs.middleware import LogJobs, Middleware
 from triomq.jobs.options import JobOptions
-from triomq.jobs.orders import CallOptions, Order
+from triomq.jobs.orders import CallOptions, JobOrder
 from triomq.jobs.registry import Jobs
 from triomq.jobs.running import RunningJob, current_job, running
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from triomq.jobs.groups import outcomes as outcomes
     from triomq.jobs.handle import Job as Job
     from triomq.jobs.handle import JobStream as JobStream
-    from triomq.jobs.link import Link as Link
+    from triomq.jobs.link import JobLink as JobLink
     from triomq.jobs.outside import BrokerBehindPortal as BrokerBehindPortal
     from triomq.protocols.emqp import JobState as JobState
 
@@ -35,7 +35,7 @@ _MODULES = {
     "BlockingJob": "triomq.jobs.blocking",
     "BlockingStreams": "triomq.jobs.blocking",
     "BrokerBehindPortal": "triomq.jobs.outside",
-    "Link": "triomq.jobs.link",
+    "JobLink": "triomq.jobs.link",
     "LocalBroker": "triomq.jobs.connecting",
     "JobState": "triomq.protocols.emqp",
     "Job": "triomq.jobs.handle",
@@ -60,7 +60,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     # Where to
     "LocalBroker",
     "BrokerBehindPortal",
-    "Link",
+    "JobLink",
     # What it sends, and gets
     "Sender",
     "Caller",
@@ -82,9 +82,9 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     # Around jobs
     "Middleware",
     "LogJobs",
-    "Order",
+    "JobOrder",
     # What a worker needs
-    "Call",
+    "JobCall",
     "JobDefinition",
     "JobSchedule",
     "running",

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 
 from triomq.actors import require_trio
 from triomq.clients import EMQPConnector, EMQPUrl, open_emqp
-from triomq.jobs.link import Link, TrioLink
+from triomq.jobs.link import JobLink, TrioLink
 
 
 class LocalBroker(Protocol):
@@ -21,7 +21,7 @@ Where: TypeAlias = str | EMQPUrl | EMQPConnector | LocalBroker
 
 
 @asynccontextmanager
-async def open_link(where: Where, shown: str) -> AsyncIterator[Link]:
+async def open_link(where: Where, shown: str) -> AsyncIterator[JobLink]:
     """Open a connection in this Trio run.
 
     Args:

@@ -1,7 +1,7 @@
 """A function that is a job: its name, what is to be known of it, and its way to the wire and back.
 
 @jobs.job ──> JobDefinition ──┬─ caller: ``encode`` ──> payload of a REQUEST
-                              └─ worker: ``bind`` payload ──> Call.run() ──> ``encode_result`` ──> REPLY
+                              └─ worker: ``bind`` payload ──> JobCall.run() ──> ``encode_result`` ──> REPLY
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _LONGEST_NAME = 200
 """Characters of a name: it stands in logs, in tables and in each payload."""
 
 
-class Call(msgspec.Struct, frozen=True):
+class JobCall(msgspec.Struct, frozen=True):
     """A call whose arguments are as the annotations say; made by ``JobDefinition.bind``.
 
     Args:
@@ -119,14 +119,14 @@ class JobDefinition:
 
     # For workers
 
-    def bind(self, payload: bytes) -> Call:
+    def bind(self, payload: bytes) -> JobCall:
         """Return the call in a payload, with its arguments converted by the annotations.
 
         Raises:
             WrongArguments: The function does not take them; the text has the path to the wrong one.
         """
         args, kwargs = self._conversion.decode(payload)
-        return Call(self, args, kwargs)
+        return JobCall(self, args, kwargs)
 
     def encode_item(self, value: object) -> bytes:
         """Return the value of a PROGRESS that carries an item; raises ``WrongResult`` if it has no form in JSON."""

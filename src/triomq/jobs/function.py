@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, Self, TypedDict, TypeVar, 
 
 from triomq.errors import WrongArguments
 from triomq.jobs.definition import JobDefinition
-from triomq.jobs.orders import CallOptions, Order, OrderForm
+from triomq.jobs.orders import CallOptions, JobOrder, OrderForm
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from triomq.jobs.blocking import BlockingCalls, BlockingStreams
     from triomq.jobs.handle import Job, JobStream
-    from triomq.jobs.link import Link
+    from triomq.jobs.link import JobLink
     from triomq.jobs.registry import Jobs
 
 P = ParamSpec("P")
@@ -59,7 +59,7 @@ class Sender(Generic[P]):
         """Name, options and conversion."""
         return self._form.definition
 
-    def _link(self) -> "Link":
+    def _link(self) -> "JobLink":
         link = self._jobs.link()
         return link.for_threads() if self._blocks else link
 
@@ -69,7 +69,7 @@ class Sender(Generic[P]):
         other._blocks = True
         return other
 
-    def _order(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Order:
+    def _order(self, args: tuple[object, ...], kwargs: dict[str, object]) -> JobOrder:
         order = self._form.fill(args, kwargs)
         for middleware in self._jobs.middleware:
             order = middleware.before_enqueue(order)
@@ -150,7 +150,7 @@ class Caller(Sender[P], Generic[P, R]):
         await link.run(partial(wait_placed, link.connection, [job.request for job in jobs if job.request is not None]))
         return jobs
 
-    def _orders(self, values: Iterable[tuple[object, ...]], kwargs: dict[str, object]) -> Iterator[Order]:
+    def _orders(self, values: Iterable[tuple[object, ...]], kwargs: dict[str, object]) -> Iterator[JobOrder]:
         for place, args in enumerate(values):
             try:
                 yield self._order(args, kwargs)

@@ -11,7 +11,7 @@ from triomq.jobs import link as trio_side
 from triomq.jobs.arguments import from_wire
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.failures import error_of
-from triomq.jobs.link import Link
+from triomq.jobs.link import JobLink
 
 if TYPE_CHECKING:
     from triomq.clients import EMQPReply, EMQPRequest
@@ -44,7 +44,7 @@ class Job(Generic[R]):
     __slots__ = ("__weakref__", "_definition", "id", "link", "request")
 
     def __init__(
-        self, link: Link, job: bytes, definition: JobDefinition | None = None, request: "EMQPRequest | None" = None
+        self, link: JobLink, job: bytes, definition: JobDefinition | None = None, request: "EMQPRequest | None" = None
     ) -> None:
         self.id = job.decode()
         """By which the broker knows it, and ``triomq jobs show`` finds it."""
@@ -165,7 +165,7 @@ class Job(Generic[R]):
 class _Values(AsyncIterator[T], Generic[T]):
     """Values that come one by one from the connection's Trio run."""
 
-    def __init__(self, link: Link, values: AsyncIterator[bytes], read: Callable[[bytes], T]) -> None:
+    def __init__(self, link: JobLink, values: AsyncIterator[bytes], read: Callable[[bytes], T]) -> None:
         self._link = link
         self._values = values
         self._read = read

@@ -1,6 +1,6 @@
 """How calls reach the connection with a broker, which lives in a Trio run: this one, or that of another thread.
 
-    f.send() ─ Order ─> Link.run(place) ──┬─ in Trio: awaited here
+    f.send() ─ JobOrder ─> JobLink.run(place) ──┬─ in Trio: awaited here
                                           └─ from asyncio, from plain threads: in the Trio run of a thread
 
 What a call does there is written once, as functions of Trio below; the faces differ in ``run`` alone.
@@ -15,7 +15,7 @@ import trio
 from triomq.clients import EMQPConnection, EMQPReply, EMQPRequest
 from triomq.errors import AlreadyConnected, JobTimedOut, NoSuchJob, NotFound, ResultNotKept
 from triomq.jobs.failures import error_of
-from triomq.jobs.orders import Order
+from triomq.jobs.orders import JobOrder
 from triomq.protocols.emqp import Extension, JobState
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ Answer: TypeAlias = tuple[bytes, EMQPReply]
 """The id of a job, and its answer."""
 
 
-class Link(Protocol):
+class JobLink(Protocol):
     """The way to one connection; made by ``Jobs.connect`` and its relatives, ends with their blocks."""
 
     where: str
@@ -38,7 +38,7 @@ class Link(Protocol):
         """Call and await a function in the connection's Trio run."""
         ...
 
-    def for_threads(self) -> "Link":
+    def for_threads(self) -> "JobLink":
         """Return the way that blocks, for ``f.blocking``."""
         ...
 
@@ -73,7 +73,7 @@ class TrioLink:
             )
         return await function()
 
-    def for_threads(self) -> Link:
+    def for_threads(self) -> JobLink:
         """Return the way that blocks, for threads of this Trio program."""
         return _FromThreadLink(self.where, self.connection, self._token)
 
@@ -96,7 +96,7 @@ class _FromThreadLink:
             raise AlreadyConnected("f.blocking would block this Trio program; write `await f.send(…)` here")
         return trio.from_thread.run(function, trio_token=self._token)
 
-    def for_threads(self) -> Link:
+    def for_threads(self) -> JobLink:
         """Return this."""
         return self
 
@@ -104,14 +104,14 @@ class _FromThreadLink:
 # What is done in the connection's Trio run
 
 
-def _begin(connection: EMQPConnection, order: Order, seconds_left: float = inf) -> EMQPRequest:
+def _begin(connection: EMQPConnection, order: JobOrder, seconds_left: float = inf) -> EMQPRequest:
     """Send an order at the end of this turn; its deadline is the earlier one."""
     seconds = min(order.seconds_left, seconds_left)
     deadline = inf if seconds == inf else trio.current_time() + seconds
     return connection.begin(order.queue, order.payload, order.headers, order.extension, deadline=deadline)
 
 
-async def place(connection: EMQPConnection, order: Order) -> EMQPRequest:
+async def place(connection: EMQPConnection, order: JobOrder) -> EMQPRequest:
     """Send an order, and wait until the broker has it."""
     await connection.wait_room()
     request = _begin(connection, order)
@@ -120,7 +120,7 @@ async def place(connection: EMQPConnection, order: Order) -> EMQPRequest:
     return request
 
 
-async def place_all(connection: EMQPConnection, orders: Iterable[Order]) -> list[EMQPRequest]:
+async def place_all(connection: EMQPConnection, orders: Iterable[JobOrder]) -> list[EMQPRequest]:
     """Send orders one behind the other, when there is room."""
     await connection.wait_room()
     requests = [_begin(connection, order) for order in orders]
@@ -138,7 +138,7 @@ async def wait_placed(connection: EMQPConnection, requests: Sequence[EMQPRequest
             await request.accepted()
 
 
-async def call(connection: EMQPConnection, order: Order) -> Answer:
+async def call(connection: EMQPConnection, order: JobOrder) -> Answer:
     """Send an order with the time that this task has left, and wait for the answer; cancelled, cancel the job.
 
     Raises:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from triomq.jobs.definition import JobDefinition
-from triomq.jobs.orders import Order
+from triomq.jobs.orders import JobOrder
 from triomq.jobs.running import RunningJob
 
 logger: Final = logging.getLogger("triomq.jobs")
@@ -25,7 +25,7 @@ class Middleware:
     raise is the caller's, or the job's, error.
     """
 
-    def before_enqueue(self, order: Order) -> Order:
+    def before_enqueue(self, order: JobOrder) -> JobOrder:
         """Return what is sent: the order, or another one made by ``msgspec.structs.replace``; raise to refuse it."""
         return order
 

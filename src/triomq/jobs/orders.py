@@ -1,7 +1,7 @@
 """What is sent for one call: where to, the payload, and all that the broker is to know of it.
 
     options of the decorator ─┐
-    f.using(…)               ─┼─ OrderForm.fill(args, kwargs) ──> Order ──> REQUEST
+    f.using(…)               ─┼─ OrderForm.fill(args, kwargs) ──> JobOrder ──> REQUEST
     the job that runs here   ─┘
 
 Most calls of a job differ in their payloads alone, so everything else is made once, with its form.
@@ -70,7 +70,7 @@ class CallOptions(Checked, frozen=True, kw_only=True):
             raise ConfigError(f"at: found {self.at}, which has no time zone; write datetime.now(UTC) + …")
 
 
-class Order(msgspec.Struct, frozen=True):
+class JobOrder(msgspec.Struct, frozen=True):
     """One call on its way to a broker.
 
     Args:
@@ -125,7 +125,7 @@ class OrderForm:
             tie=options.tied,
         )
 
-    def fill(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Order:
+    def fill(self, args: Sequence[object], kwargs: Mapping[str, object]) -> JobOrder:
         """Return the order for one call; call it where the caller is, since the job that runs there counts.
 
         Raises:
@@ -145,7 +145,7 @@ class OrderForm:
                 seconds_left = min(seconds_left, parent.seconds_for_children)
         if seconds_left <= 0:
             raise JobExpired("", self.definition.name, "", "its deadline had passed before it was sent")
-        return Order(self.definition, self._queue, payload, self._headers, extension, seconds_left)
+        return JobOrder(self.definition, self._queue, payload, self._headers, extension, seconds_left)
 
     def _individual(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Extension:
         """Return what depends on the arguments, and on the time."""

@@ -17,7 +17,7 @@ import trio
 from triomq.clients import EMQPConnection, open_emqp
 from triomq.errors import AlreadyConnected, Disconnected
 from triomq.jobs.connecting import LocalBroker, Where, connector_of
-from triomq.jobs.link import Link
+from triomq.jobs.link import JobLink
 from triomq.portal import (
     AsyncioCaller,
     BlockingCaller,
@@ -69,7 +69,7 @@ class ThreadLink:
         """Call a function, and block this thread until it is done: what awaits this never waits for anything else."""
         return self._caller.call(function)
 
-    def for_threads(self) -> Link:
+    def for_threads(self) -> JobLink:
         """Return this."""
         return self
 
@@ -93,7 +93,7 @@ class BlockingLink:
             "connect them by jobs.connect or jobs.connect_asyncio"
         )
 
-    def for_threads(self) -> Link:
+    def for_threads(self) -> JobLink:
         """Return the way that blocks."""
         return self._link
 
@@ -124,7 +124,7 @@ class AsyncioLink:
             raise AlreadyConnected(_OTHER_LOOP) from None
         return await self._caller.call(function)
 
-    def for_threads(self) -> Link:
+    def for_threads(self) -> JobLink:
         """Return the way that blocks, for threads beside that event loop."""
         return ThreadLink(self.where, self.connection, BlockingCaller(self._caller.portal))
 

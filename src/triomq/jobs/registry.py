@@ -19,7 +19,7 @@ from triomq.timetable import Missed, Timetable
 if TYPE_CHECKING:
     from triomq.jobs.connecting import Where
     from triomq.jobs.handle import Job
-    from triomq.jobs.link import Link
+    from triomq.jobs.link import JobLink
     from triomq.jobs.outside import WhereOutside
     from triomq.jobs.worker import SyncPlace, Worker
 
@@ -49,8 +49,8 @@ class Jobs:
     def __init__(self, *, middleware: Sequence[Middleware] = ()) -> None:
         self.middleware = tuple(middleware)
         """What is called around each of its jobs."""
-        self._link: Link | None = None
-        self._link_of_worker: Link | None = None
+        self._link: JobLink | None = None
+        self._link_of_worker: JobLink | None = None
         self._where = ""
         self._needed = ""
         self._functions: dict[str, JobFunction[..., object, object] | StreamFunction[..., object]] = {}
@@ -307,7 +307,7 @@ class Jobs:
         """Whether there is a broker to send to."""
         return self._link is not None or self._link_of_worker is not None
 
-    def link(self) -> "Link":
+    def link(self) -> "JobLink":
         """Return the way to the broker.
 
         Raises:

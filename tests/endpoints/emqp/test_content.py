@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.endpoints.emqp.content import PREFIXES, Origins, RequestProperties, encode_request, split_request
+from triomq.endpoints.emqp.content import PREFIXES, RequestOrigins, RequestProperties, encode_request, split_request
 from triomq.protocols.emqp import Extension, encode_extension
 
 ids = st.binary(max_size=255)
@@ -31,7 +31,7 @@ def test_properties_of_another_job_differ_in_the_id_alone(properties: RequestPro
 
 @given(properties=properties)
 def test_origin_is_the_same_for_all_jobs_that_came_alike(properties: RequestProperties) -> None:
-    origins = Origins()
+    origins = RequestOrigins()
     suffix = split_request(encode_request(properties))[1]
     origin = origins.find(suffix)
     assert (origin.identity, origin.user) == (properties.identity, properties.user)

@@ -1,7 +1,7 @@
 """A client of an eMQP broker: jobs and what becomes of them, publications, subscriptions, schedules.
 
-    begin, publish, … ──> Pending ──> engine ──> link
-    ACK, ERROR, REPLY, PROGRESS ──> _HANDLERS ──> the Pending with that id
+    begin, publish, … ──> PendingCommand ──> engine ──> link
+    ACK, ERROR, REPLY, PROGRESS ──> _HANDLERS ──> the PendingCommand with that id
     the broker, or its successor, is back ──> all that is not acknowledged is given again, in its order
 
 Nothing is awaited per message: what is given goes out at the end of the turn, and a task that gives many of them waits
@@ -19,7 +19,7 @@ import trio
 from triomq.clients.emqp.connector import EMQPConnector
 from triomq.clients.emqp.following import EMQPReports
 from triomq.clients.emqp.link import EMQPLink
-from triomq.clients.emqp.pending import Command, Pending
+from triomq.clients.emqp.pending import Command, PendingCommand
 from triomq.clients.emqp.request import EMQPReply, EMQPRequest, NotAnswered
 from triomq.clients.emqp.topics import EMQPSubscription
 from triomq.errors import AccessRefused, Disconnected, LimitExceeded, LocalProtocolError, NotFound, Refused
@@ -69,7 +69,7 @@ class EMQPConnection:
     """
 
     def __init__(self, connector: EMQPConnector) -> None:
-        self._pending: dict[bytes, Pending] = {}
+        self._pending: dict[bytes, PendingCommand] = {}
         self._unaccepted = 0
         self._room = trio.lowlevel.ParkingLot()
         self._topics: dict[str, list[EMQPSubscription]] = {}
@@ -362,7 +362,7 @@ class EMQPConnection:
         self._give(command)
         return command
 
-    async def _accepted(self, pending: Pending) -> None:
+    async def _accepted(self, pending: PendingCommand) -> None:
         """Wait until the broker has something; a broker without extensions has what was sent."""
         self.flush()
         try:
@@ -378,7 +378,7 @@ class EMQPConnection:
     def _is_open(self) -> bool:
         return self._link.engine.state == "open"
 
-    def _give(self, pending: Pending) -> None:
+    def _give(self, pending: PendingCommand) -> None:
         """Say something, now or when the broker is there."""
         engine = self._link.engine
         if engine.state == "open":
@@ -391,14 +391,14 @@ class EMQPConnection:
         if engine.state == "open" and not engine.is_extended:
             self._accept(pending, NO_EXTENSION)
 
-    def _accept(self, pending: Pending, extension: Extension) -> None:
+    def _accept(self, pending: PendingCommand, extension: Extension) -> None:
         if not pending.is_accepted:
             pending.accept(extension)
             self._count_accepted()
         if pending.is_over:
             self._pending.pop(pending.id, None)
 
-    def _fail(self, pending: Pending, error: Exception) -> None:
+    def _fail(self, pending: PendingCommand, error: Exception) -> None:
         if not pending.is_accepted:
             self._count_accepted()
         pending.fail(error)
@@ -409,7 +409,7 @@ class EMQPConnection:
         if self._room and self._unaccepted <= _MOST_UNACCEPTED // 2:
             self._room.unpark_all()
 
-    def forget(self, pending: Pending) -> None:
+    def forget(self, pending: PendingCommand) -> None:
         """Wait for something no more."""
         if not pending.is_over:
             self._fail(pending, Disconnected("it was abandoned here"))

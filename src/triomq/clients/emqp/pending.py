@@ -7,7 +7,7 @@ import trio
 from triomq.protocols.emqp import Extension, PeerEngine
 
 
-class Pending:
+class PendingCommand:
     """A command that waits for ACK; made by the connection, which forgets it when it has ended.
 
     Waiting costs nothing until a task waits: thousands of these are in flight at a time, and few of them are looked at.
@@ -101,7 +101,7 @@ class Pending:
             raise self.error
 
 
-class Command(Pending):
+class Command(PendingCommand):
     """Any command but a request.
 
     Args:

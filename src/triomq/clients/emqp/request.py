@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import trio
 
-from triomq.clients.emqp.pending import Pending
+from triomq.clients.emqp.pending import PendingCommand
 from triomq.errors import Disconnected, LocalProtocolError, Refused
 from triomq.protocols.emqp import (
     ITEM_WINDOW,
@@ -56,7 +56,7 @@ class EMQPReply(msgspec.Struct, frozen=True):
     extension: Extension
 
 
-class EMQPRequest(Pending):
+class EMQPRequest(PendingCommand):
     """A job that was given to a broker; made by ``EMQPConnection.begin``.
 
     It ends with its answer, or, if none was asked for, when the broker has it.

@@ -94,7 +94,7 @@ class Origin:
         return frame
 
 
-class Origins:
+class RequestOrigins:
     """The origins of an endpoint's jobs; made by it, for all its workers."""
 
     __slots__ = ("_found",)

@@ -20,7 +20,7 @@ from triomq.endpoints.base.memory_listener import MemoryListener
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.endpoints.emqp.config import EMQP
-from triomq.endpoints.emqp.content import TOPICS, Origins
+from triomq.endpoints.emqp.content import TOPICS, RequestOrigins
 from triomq.endpoints.emqp.held_jobs import hold_delivered
 from triomq.endpoints.emqp.job_book import JobClock, job_book, result_book
 from triomq.endpoints.emqp.job_content import JobOrigins
@@ -94,7 +94,7 @@ class EMQPEndpoint(Endpoint):
         """What went wrong with messages, and how often."""
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         """What workers have done, by queue."""
-        self.origins = Origins()
+        self.origins = RequestOrigins()
         self.job_origins = JobOrigins()
         self.jobs: JobBook
         """The book of the domain's jobs; there once the endpoint has started, as the results are."""

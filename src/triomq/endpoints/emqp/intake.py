@@ -73,7 +73,7 @@ class _JobRun:
         self.contents: list[bytes] = []
 
 
-class Intake:
+class MessageIntake:
     """The way of a peer's messages into the core; made when the peer has entered a domain.
 
     Args:

@@ -1,6 +1,6 @@
 """One peer of the eMQP endpoint: a client, a worker, a scheduler, or one that has not said what it is.
 
-    frames ──> engine.receive ──> event ──> the table below ─┬─> Intake: what is to be published, and its ACKs
+    frames ──> engine.receive ──> event ──> the table below ─┬─> MessageIntake: what is to be published, and its ACKs
                                                              ├─> WorkerSide: READY, REPLY
                                                              ├─> SubscriberSide: SUBSCRIBE
                                                              ├─> scheduling: SCHEDULE
@@ -30,7 +30,7 @@ from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.statistics import Role
 from triomq.endpoints.emqp.administration import answer_question, stop_endpoint
 from triomq.endpoints.emqp.held_jobs import claim_running
-from triomq.endpoints.emqp.intake import Intake
+from triomq.endpoints.emqp.intake import MessageIntake
 from triomq.endpoints.emqp.relay import cancel_job, hand_on_progress, take_back
 from triomq.endpoints.emqp.scheduling import remove_schedule, set_schedule
 from triomq.endpoints.emqp.states import report_states
@@ -115,7 +115,7 @@ class EMQPPeer(RouterClient):
     _closing = False
     _stranger = ""  # why it may not be here
     _frames: Frames  # the message that is being handled
-    _intake: Intake | None = None
+    _intake: MessageIntake | None = None
 
     def started(self) -> None:
         """Work in the endpoint's domain, as the user that was let in; who may not hears that when it says something."""
@@ -132,10 +132,10 @@ class EMQPPeer(RouterClient):
         return Counter()
 
     @property
-    def intake(self) -> Intake:
+    def intake(self) -> MessageIntake:
         """What takes its REQUESTs and PUBLISHes; workers have none."""
         if self._intake is None:
-            self._intake = Intake(self)
+            self._intake = MessageIntake(self)
         return self._intake
 
     @property

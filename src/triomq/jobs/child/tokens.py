@@ -66,7 +66,7 @@ class Kind(IntEnum):
     FAILED = 5
 
 
-class Answer(NamedTuple, Generic[J]):
+class ChildAnswer(NamedTuple, Generic[J]):
     """What a child has said about a job.
 
     Args:
@@ -199,7 +199,7 @@ class ChildPipes(Generic[J]):
             pass
         return found
 
-    def read(self) -> list[Answer[J]] | None:
+    def read(self) -> list[ChildAnswer[J]] | None:
         """Return the answers that have come whole; None at the end of the pipe."""
         try:
             data = os.read(self.results, _READ)
@@ -207,12 +207,12 @@ class ChildPipes(Generic[J]):
             return []
         return self._answers(data) if data else None
 
-    def read_last(self) -> list[Answer[J]]:
+    def read_last(self) -> list[ChildAnswer[J]]:
         """Return what a child has answered before it died; ``take_back`` and ``victim`` follow.
 
         The end of the pipe would not do: programs that a job has started may have it open.
         """
-        answers: list[Answer[J]] = []
+        answers: list[ChildAnswer[J]] = []
         try:
             while data := os.read(self.results, _READ):
                 answers += self._answers(data)
@@ -220,7 +220,7 @@ class ChildPipes(Generic[J]):
             pass
         return answers
 
-    def _answers(self, data: bytes) -> list[Answer[J]]:
+    def _answers(self, data: bytes) -> list[ChildAnswer[J]]:
         if self._unread:
             self._unread += data
             if len(self._unread) < self._needed:
@@ -240,12 +240,12 @@ class ChildPipes(Generic[J]):
         self._unread += data[position:]
         return answers
 
-    def _answer(self, number: int, kind: int, seconds: float, body: bytes) -> Answer[J]:
+    def _answer(self, number: int, kind: int, seconds: float, body: bytes) -> ChildAnswer[J]:
         if kind >= Kind.DONE:
             job, size = self._held.pop(number)
             self._bytes -= size
-            return Answer(job, Kind(kind), seconds, body)
-        return Answer(self._held[number][0] if number else None, Kind(kind), seconds, body)
+            return ChildAnswer(job, Kind(kind), seconds, body)
+        return ChildAnswer(self._held[number][0] if number else None, Kind(kind), seconds, body)
 
     def victim(self) -> J | None:
         """Return the job that a dead child had begun, after all else was read and taken back."""

@@ -20,7 +20,7 @@ import trio
 
 from triomq.jobs.child.execution import EXPIRED, Ending, ending_for
 from triomq.jobs.child.program import ChildSetUp
-from triomq.jobs.child.tokens import MOST_BYTES, MOST_JOBS, Answer, Kind
+from triomq.jobs.child.tokens import MOST_BYTES, MOST_JOBS, ChildAnswer, Kind
 from triomq.jobs.worker.means import AHEAD, SLOW, Mean
 from triomq.jobs.worker.pooled import PooledJob
 from triomq.jobs.worker.process import Child
@@ -156,8 +156,8 @@ class ChildSet:
         self._distribute(trio.current_time())
         self._ends.settled()
 
-    def child_answered(self, child: Child, answers: list[Answer[PooledJob]]) -> None:
-        """Answer, and give it more."""
+    def child_answered(self, child: Child, answers: list[ChildAnswer[PooledJob]]) -> None:
+        """ChildAnswer, and give it more."""
         for job, kind, seconds, body in answers:
             assert job is not None, "what a child says about itself does not come here"
             if kind < Kind.DONE:

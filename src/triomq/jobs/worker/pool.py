@@ -32,7 +32,7 @@ from triomq.jobs.registry import Jobs
 from triomq.jobs.worker.children import ChildSet
 from triomq.jobs.worker.pooled import JobKind, PooledJob
 from triomq.jobs.worker.process import GRACE, search_path
-from triomq.jobs.worker.slots import Slots, SyncPlace
+from triomq.jobs.worker.slots import AsyncSlots, SyncPlace
 
 _MOST_ITEMS: Final = 32
 """Items of a stream that wait here: a round trip's worth, as the broker and the reader hold others."""
@@ -104,7 +104,7 @@ class Pool:
         self._jobs = jobs
         self._kinds = {definition.name: JobKind(definition) for definition in definitions}
         self._has_children = processes > 0 and not all(definition.is_async for definition in definitions)
-        self.slots = Slots(concurrency, self, sync_place, jobs.middleware)
+        self.slots = AsyncSlots(concurrency, self, sync_place, jobs.middleware)
         self.children = ChildSet(
             ChildSetUp(search_path(), target, broker), processes if self._has_children else 0, self
         )

@@ -27,7 +27,7 @@ import trio
 from triomq.actors import Backoff
 from triomq.jobs.child.execution import Ending, over_time
 from triomq.jobs.child.program import ChildSetUp
-from triomq.jobs.child.tokens import Answer, ChildPipes, Kind
+from triomq.jobs.child.tokens import ChildAnswer, ChildPipes, Kind
 from triomq.jobs.worker.means import SLOW
 from triomq.jobs.worker.pooled import PooledJob
 
@@ -52,7 +52,7 @@ class ChildOwner(Protocol):
     def child_ready(self, child: "Child") -> None:
         """A child takes jobs."""
 
-    def child_answered(self, child: "Child", answers: list[Answer[PooledJob]]) -> None:
+    def child_answered(self, child: "Child", answers: list[ChildAnswer[PooledJob]]) -> None:
         """A child has said something about its jobs."""
 
     async def wait_room(self, job: PooledJob) -> None:
@@ -271,7 +271,7 @@ class Child:
             if job is not None and job.items is not None:
                 await self._owner.wait_room(job)
 
-    def _heard(self, answers: list[Answer[PooledJob]]) -> None:
+    def _heard(self, answers: list[ChildAnswer[PooledJob]]) -> None:
         if not answers:
             return
         if self._stages and any(answer.kind >= Kind.DONE for answer in answers):
@@ -289,7 +289,7 @@ class Child:
         if answers:
             self._owner.child_answered(self, answers)
 
-    def _greeted(self, answer: Answer[PooledJob]) -> None:
+    def _greeted(self, answer: ChildAnswer[PooledJob]) -> None:
         if answer.kind == Kind.READY:
             self.is_ready = True
             self._owner.child_ready(self)

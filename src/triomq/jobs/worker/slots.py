@@ -33,7 +33,7 @@ _LONG = 0.001
 """Seconds without a look at the loop."""
 
 
-class Slots:
+class AsyncSlots:
     """All slots of a worker; made by its pool, run in one nursery.
 
     Args:
