@@ -140,6 +140,10 @@ class MemoryRouter:
         dealer = self._dealers.get(identity)
         return 0 if dealer is None else dealer.unsent
 
+    def unsent_in_all(self) -> int:
+        """Return how many bytes wait for all peers together."""
+        return sum(dealer.unsent for dealer in self._dealers.values())
+
     def stuck_for(self, identity: bytes, now: float) -> float:
         """Return for how many seconds a peer has taken nothing of what is unsent; 0 if nothing is."""
         dealer = self._dealers.get(identity)

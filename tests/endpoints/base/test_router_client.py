@@ -292,6 +292,7 @@ async def test_peer_that_takes_nothing_for_too_long_is_let_go_though_it_is_not_s
 
 async def test_peer_that_leaves_its_answers_unread_is_let_go(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(router_client, "UNREAD_BYTES", 10_000)
+    monkeypatch.setattr(RouterToyClient, "most_unread", 10_000)
     peer = await toy.join()
     peer.stop_reading()
     (client,) = toy.clients

@@ -90,6 +90,13 @@ class RawPeer:
     def stop_reading(self) -> None:
         self._reading.cancel()
 
+    async def read_again(self, command: bytes, count: int) -> None:
+        """Read until there are so many messages of a command, after ``stop_reading``."""
+        with trio.fail_after(10):
+            while len(self.of(command)) < count:
+                for frames in await self._socket.receive():
+                    self._take(frames)
+
     async def close(self) -> None:
         """Go away without a word."""
         self._running.cancel()

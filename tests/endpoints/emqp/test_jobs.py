@@ -172,16 +172,24 @@ async def test_failure_that_is_not_worth_it_ends_the_job(autojump_clock: object,
     assert (await request.reply()).extension.state == "failed"
 
 
-async def test_job_of_workers_that_die_is_lost_after_the_third(autojump_clock: object, desk: Desk) -> None:
-    request = desk.send()
+async def test_job_of_which_processes_die_is_lost_after_the_third(autojump_clock: object, desk: Desk) -> None:
+    request, worker = desk.send(), await desk.worker()
     for attempt in (1, 2, 3):
-        worker = await desk.worker()
         (job,) = await take(worker)
         assert job.attempt == attempt
-        await desk.end(worker)
+        job.end("lost", type="WorkerLost")
     reply = await request.reply()
     assert (reply.extension.state, reply.extension.type) == ("lost", "WorkerLost")
     assert (await desk.broker.queue(DEAD_JOBS).statistics()).ready == 1
+
+
+async def test_stream_is_not_begun_again_when_items_have_gone_out(autojump_clock: object, desk: Desk) -> None:
+    request, worker = desk.send(stream=True), await desk.worker()
+    (job,) = await take(worker)
+    await job.item(b"1")
+    assert await anext(request.items()) == b"1"
+    await desk.end(worker)
+    assert (await request.reply()).extension.state == "lost"
 
 
 async def test_job_that_runs_for_too_long_is_tried_again_and_its_worker_is_to_end_it(

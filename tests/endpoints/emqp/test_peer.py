@@ -157,3 +157,16 @@ async def test_client_that_sends_without_end_holds_up_no_other(served: Served) -
         for _ in range(10):
             assert (await other.answer_to(await other.request(CALL, "other"))).command == b"ACK"
         nursery.cancel_scope.cancel()
+
+
+async def test_client_that_is_busy_while_thousands_of_answers_come_gets_them_all(served: Served) -> None:
+    worker, client = await served.worker(ready=2000), await served.client()
+    client.stop_reading()
+    for _ in range(2000):
+        await client.request(CALL, headers=b"reply-requested")
+    answer = b'{"value": "%s"}' % (b"a" * 8000)
+    for request in await worker.hear(b"REQUEST", 2000):
+        await worker.reply(request, answer)
+    await worker.answer_to(await worker.send(b"STATUS"))  # comes behind all answers
+    assert served.endpoint.listener.unsent_in_all() > 1024 * 1024
+    await client.read_again(b"REPLY", 2000)

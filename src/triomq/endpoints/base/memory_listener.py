@@ -74,6 +74,10 @@ class MemoryListener(PeerListener):
         """Return how many bytes wait for a peer, beside some messages that count as sent."""
         return self._router.unsent(identity)
 
+    def unsent_in_all(self) -> int:
+        """Return how many bytes wait for all peers together."""
+        return self._router.unsent_in_all()
+
     def stuck_for(self, identity: bytes, now: float) -> float:
         """Return for how many seconds a peer has taken nothing of what waits for it."""
         return self._router.stuck_for(identity, now)

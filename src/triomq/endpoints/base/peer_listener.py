@@ -48,6 +48,10 @@ class PeerListener(Listener):
         """Return how many bytes wait for a peer, beside the few messages that count as sent."""
         raise NotImplementedError
 
+    def unsent_in_all(self) -> int:
+        """Return how many bytes wait for all peers together."""
+        raise NotImplementedError
+
     def stuck_for(self, identity: bytes, now: float) -> float:
         """Return for how many seconds a peer has taken nothing of what waits for it."""
         raise NotImplementedError

@@ -52,6 +52,9 @@ _WINDOW_MESSAGES = 1000
 _PARKED = 100
 """Messages of one client that may wait for the end of a pressure: more than a peer sends that waits for answers."""
 
+_UNREAD_IN_ALL = 256 * 1024 * 1024
+"""Bytes of answers that all peers of a listener together may leave unread, beside ``UNREAD_BYTES`` of each."""
+
 _LINGER = 1.0
 """Seconds that a peer gets to take our last words from its outbox."""
 
@@ -74,6 +77,9 @@ class RouterClient(Client):
 
     patience: ClassVar[float] = PATIENCE
     """Seconds that the peer may take nothing of what waits for it."""
+
+    most_unread: ClassVar[int] = UNREAD_BYTES
+    """Bytes of answers that the peer may leave unread; more where they come when others have done something."""
 
     _parked_bytes = 0
     _count = 0  # messages that are encoded, and that the window counts
@@ -208,8 +214,14 @@ class RouterClient(Client):
             return
         if not self._listener.send_all(self.identity, messages):
             self.in_turn(self.lost)
-        elif self._listener.unsent(self.identity) - self._size > UNREAD_BYTES:
+        elif self._leaves_too_much():
             self.in_turn(self._let_down)
+
+    def _leaves_too_much(self) -> bool:
+        unread = self._listener.unsent(self.identity) - self._size
+        if unread <= UNREAD_BYTES:
+            return False
+        return unread > self.most_unread or self._listener.unsent_in_all() > _UNREAD_IN_ALL
 
     def _let_down(self) -> None:
         self.ending = self.ending or "the peer does not read its answers"

@@ -218,6 +218,10 @@ class RouterListener(PeerListener):
         """Return how many bytes wait for a peer, beside the few messages that libzmq has."""
         return self._router.unsent(identity)
 
+    def unsent_in_all(self) -> int:
+        """Return how many bytes wait for all peers together."""
+        return self._router.unsent_in_all()
+
     def stuck_for(self, identity: bytes, now: float) -> float:
         """Return for how many seconds a peer has taken nothing of what waits for it."""
         return self._router.stuck_for(identity, now)

@@ -20,7 +20,7 @@ from triomq.endpoints.emqp.dead_jobs import publish_dead_letter
 from triomq.endpoints.emqp.dispatched import DispatchedJob
 from triomq.endpoints.emqp.job_book import broker_answer
 from triomq.endpoints.emqp.job_content import JobOrigin, encode_job, job_properties, split_job
-from triomq.endpoints.jobs import BookedJob, End, Fate, Held, Result
+from triomq.endpoints.jobs import REQUEUED, BookedJob, End, Fate, Held, Result
 from triomq.protocols.emqp import NO_EXTENSION, Extension, encode_extension
 
 if TYPE_CHECKING:
@@ -190,7 +190,13 @@ class BookedSide:
             return None
         end = _ENDS.get(about.state, "failed")
         answered = message, about
-        fate = self._book.finish(job.entry, job.attempt, self, end, retry=about.retry is not False, answer=answered)
+        if end == "lost":
+            fate = self._book.crashed(job.entry, job.attempt, self)
+        else:
+            fate = self._book.finish(job.entry, job.attempt, self, end, retry=about.retry is not False, answer=answered)
+        if fate is REQUEUED:
+            settle(job.batch, Outcome.REQUEUE, (job.position,))
+            return None
         if fate.end is None:
             self._put_aside(job, fate)
             return None

@@ -82,6 +82,10 @@ if TYPE_CHECKING:
 _SILENT_GUEST: Final = 60.0
 """Seconds until a peer is forgotten that has never said what it is: nothing of it is here but the way back."""
 
+_MOST_UNREAD: Final = 64 * 1024 * 1024
+"""Bytes of answers that a peer may leave unread. They come when workers are done and not when the peer reads: one that
+has ten thousand jobs out, and is busy with something else for a second, finds as many."""
+
 _LONGEST_NAME: Final = 100
 """Letters of a peer's name that are shown; an extension frame has room for 64 KiB of them."""
 
@@ -97,6 +101,7 @@ class EMQPPeer(RouterClient):
         hub: The endpoint.
     """
 
+    most_unread = _MOST_UNREAD
     silence = inf  # the engine looks after that, as soon as a peer says what it is
 
     def __init__(

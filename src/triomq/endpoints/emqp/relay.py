@@ -32,6 +32,8 @@ def hand_on_progress(peer: "EMQPPeer", event: Progressed) -> None:
     if requester is not None and requester.login == user:
         requester.engine.progress(name, event.message, event.extension)
         requester.ref.touch()
+        if event.extension.item and entry is not None:
+            book.streamed.add(entry.id)
     elif event.extension.item and entry is not None and peer.hub.has_requesters:
         book.cancel(entry, tree=True)  # nobody reads its items, and it would wait for that
 

@@ -7,12 +7,13 @@ from triomq.endpoints.jobs.job import BookedJob, End, Runner, Stage
 from triomq.endpoints.jobs.records import JobRecord, NoRecords, Records
 from triomq.endpoints.jobs.results import Result, ResultBook, ResultStatistics
 from triomq.endpoints.jobs.terms import FIRST_PAUSE, LONGEST_PAUSE, PLAIN, Terms
-from triomq.endpoints.jobs.verdicts import Fate, JobSummary, Standing
+from triomq.endpoints.jobs.verdicts import REQUEUED, Fate, JobSummary, Standing
 
 __all__ = [
     "FIRST_PAUSE",
     "LONGEST_PAUSE",
     "PLAIN",
+    "REQUEUED",
     "BookedJob",
     "End",
     "Fate",

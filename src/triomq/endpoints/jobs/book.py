@@ -8,8 +8,8 @@
     REPLY ────> finish ─┬─ of an attempt that is not the present one: dropped
                         ├─ failed, and may be tried again: published with a delay and settled, in one turn
                         └─ ended
-    death ────> gone ───┬─ requeued, marked
-                        └─ the third one: ended, ``lost``
+    death ────> gone, ──┬─ requeued, marked
+                crashed └─ one too many: ended, ``lost``
 
 Rules:
 
@@ -50,8 +50,12 @@ from triomq.endpoints.jobs.terms import PLAIN
 from triomq.endpoints.jobs.verdicts import ENDS, LATE, REQUEUED, Fate, JobSummary, Standing
 from triomq.errors import AccessRefused
 
-MOST_DEATHS: Final = 3
-"""Workers that may die while they have a job: after that it is most likely the job that kills them."""
+MOST_CRASHES: Final = 3
+"""Processes that may die of a job, by its worker's word: after that it would kill the next one too."""
+
+MOST_LOST_WORKERS: Final = 10
+"""Workers that may die while they have a job. Each dies with all the jobs that it has, begun or not, and at most one of
+them is why: so it takes more of these than of crashes until a job is not given to the next worker."""
 
 _RETRIED: Final = ("failed", "timed-out")
 """Ends that are worth another attempt, if the job has any left."""
@@ -103,6 +107,9 @@ class JobBook:
         self._is_empty = is_empty
         self._records = RecordedJobs(records or NoRecords())
         self.relations = Relations()
+        self.streamed: set[bytes] = set()
+        """Jobs of which items have gone out: they are not begun again, as their reader would get those twice."""
+        self._crashes: dict[bytes, int] = {}  # processes that have died of a job
         for job in self._records.recover():
             self._enter(job)
 
@@ -286,7 +293,7 @@ class JobBook:
             return _OK
         if job.stage == "cancelling":
             end = "cancelled"
-        elif retry and end in _RETRIED and attempt <= job.terms.retries:
+        elif retry and end in _RETRIED and attempt <= job.terms.retries and job.id not in self.streamed:
             pause = job.terms.pause_after(attempt, self._chance())
             due = self._now() + pause
             if not 0 < job.terms.deadline <= due:
@@ -302,6 +309,20 @@ class JobBook:
         self.followers.tell(job)
         return Fate(again_after=pause)
 
+    def crashed(self, job: BookedJob, attempt: int, runner: Runner) -> Fate:
+        """Note that a job's process has died of it, which its worker says; counted as long as this broker lives.
+
+        Args:
+            job: The job.
+            attempt: Which of its attempts it was.
+            runner: Who has it.
+        """
+        crashes = self._crashes.get(job.id, 0) + 1
+        fate = self._killed(job, attempt, runner, is_last=crashes >= MOST_CRASHES)
+        if fate is REQUEUED:
+            self._crashes[job.id] = crashes
+        return fate
+
     def gone(self, job: BookedJob, attempt: int, runner: Runner, deaths: int) -> Fate:
         """Note that a worker has died with a job.
 
@@ -311,10 +332,13 @@ class JobBook:
             runner: Who had it.
             deaths: How many workers have died with it, this one among them.
         """
+        return self._killed(job, attempt, runner, is_last=deaths >= MOST_LOST_WORKERS)
+
+    def _killed(self, job: BookedJob, attempt: int, runner: Runner, *, is_last: bool) -> Fate:
         if job.attempt != attempt or job.runner is not runner:
             self.counts["late"] += 1
             return LATE
-        if job.stage == "cancelling" or deaths >= MOST_DEATHS:
+        if job.stage == "cancelling" or is_last or job.id in self.streamed:
             end: End = "cancelled" if job.stage == "cancelling" else "lost"
             self._end(job, end, answered=True)
             return ENDS[end]
@@ -446,6 +470,10 @@ class JobBook:
         del self.jobs[name]
         if self.relations.children:
             self.relations.children.pop(name, None)
+        if self.streamed:
+            self.streamed.discard(name)
+        if self._crashes:
+            self._crashes.pop(name, None)
         self._records.remove(name)
 
     # What has gone unseen

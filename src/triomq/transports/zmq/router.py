@@ -160,6 +160,10 @@ class Router(ZMQSocket):
         outbox = self._outboxes.get(identity)
         return 0 if outbox is None else outbox.bytes
 
+    def unsent_in_all(self) -> int:
+        """Return how many bytes wait for all peers together."""
+        return sum(outbox.bytes for outbox in self._outboxes.values())
+
     def stuck_for(self, identity: bytes, now: float) -> float:
         """Return for how many seconds a peer has taken nothing of what waits for it; 0 if nothing does."""
         outbox = self._outboxes.get(identity)
