@@ -101,6 +101,24 @@ async def test_peer_that_never_said_what_it_is_is_forgotten_after_a_while(
             await trio.sleep(0.005)
 
 
+async def test_client_that_was_forgotten_gets_its_answer_from_a_worker_at_another_port(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_module, "_SILENT_GUEST", 0.05)
+    async with open_broker(EMQP(port=0, worker_port=0), users=USERS, drain=0.2) as broker:
+        served = Served(broker, nursery, EMQP())
+        client, worker = served.connect(), RawPeer(served.endpoint.routers[1].port)
+        nursery.start_soon(worker.run)
+        await worker.work("q", ready=1)
+        await client.request(CALL, headers=b"reply-requested")
+        (request,) = await worker.hear(b"REQUEST")
+        with trio.fail_after(5):
+            while len(served.endpoint.peers) > 1:  # noqa: ASYNC110  # a thread of libzmq works
+                await trio.sleep(0.005)
+        await worker.reply(request)
+        await client.hear(b"REPLY")
+
+
 @pytest.fixture
 async def guarded(nursery: trio.Nursery) -> AsyncIterator[Served]:
     """An endpoint that asks for passwords."""

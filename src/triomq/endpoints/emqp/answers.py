@@ -38,7 +38,7 @@ def answer_all(worker: "EMQPPeer", origin: Origin, answers: Sequence[tuple[bytes
         return
     for request, message, _ in answers:
         frames = reply_frames(hub.new_id(), request, message)
-        if not hub.answers_strangers or not worker.send_to(origin.identity, frames):
+        if not hub.send_to_stranger(origin.identity, frames):
             worker.count("unanswered", "the requester has gone", id=request[:40].decode("utf-8", "replace"))
 
 

@@ -85,7 +85,7 @@ class EMQPEndpoint(Endpoint):
             self.topics = TopicListener(context, config.host, config.topic_port, config.domain, admission)
         super().__init__(context, *listeners, *filter(None, (self.topics,)))
         self.domain_name = config.domain
-        self.answers_strangers = config.security == "null"
+        self._answers_strangers = config.security == "null"
         """Whether an answer may go to a peer that is not known any more: nobody else can have its identity's rights."""
         self.new_id = message_ids(token_urlsafe(_PREFIX).encode())
         self.peers = shared.peers
@@ -115,6 +115,16 @@ class EMQPEndpoint(Endpoint):
     def has_requesters(self) -> bool:
         """Whether those that are not here have gone: after a restart, and at the end, they had no time to come back."""
         return not self.is_stopping and not self.jobs.hold
+
+    def send_to_stranger(self, identity: bytes, frames: tuple[bytes, ...]) -> bool:
+        """Send a message to a peer that is not known any more, where nobody else can have come by its rights.
+
+        Released clients say nothing while they wait for an answer.
+
+        Returns:
+            Whether it is there.
+        """
+        return self._answers_strangers and any(router.send(identity, frames) for router in self.routers)
 
     async def on_start(self) -> None:
         """See that the sink of topics is there, and listen."""

@@ -359,12 +359,6 @@ class EMQPPeer(RouterClient):
         self.engine.schedule(queue, headers, complete_call(message), interval=interval, cron=cron, ends=ends)
         self.ref.touch()
 
-    def send_to(self, identity: bytes, frames: tuple[bytes, ...]) -> bool:
-        """Send a message to another peer of the same listener, of which nothing else is known; return whether it is
-        there.
-        """
-        return self._listener.send(identity, frames)
-
     def encode(self, batch: Batch) -> None:
         """Send a batch: jobs to a worker, or publications to a subscriber."""
         side = self.worker or self._subscriber
