@@ -1,8 +1,11 @@
 """The slots for async jobs: tasks that run one job after the other, so that a job costs no spawn (33 µs, not 50).
 
-A slot that has nothing to do is parked, and a job is handed to the one that was parked last, whose memory is still in
-the processor's caches. Slots are started as they are needed, up to a limit.
+A slot that has nothing to do is parked, and the one that was parked last, whose memory is still in the processor's
+caches, is the first to come for what waits. Slots are started as they are needed, up to a limit.
 
+- A slot that takes a job has one other slot come for the next one. If the job waits for something, that one goes on
+  with what is left; if not, the first slot has done it all before the other one runs. So jobs that never wait cost no
+  wake-up each (a twentieth of what they take).
 - A slot looks at the loop after a millisecond of jobs that never waited: heartbeats must not wait for them.
 - A job that is to stop is cancelled. If it goes on all the same, its slot is not free, and nothing can end it but the
   end of the worker: async jobs share one thread.
@@ -17,7 +20,6 @@ from functools import partial
 from typing import Literal, TypeAlias, cast
 
 import trio
-from outcome import Value
 
 from triomq.jobs.child.execution import EXPIRED, Ending, ending_for, ending_of, over_time, with_middleware
 from triomq.jobs.middleware import Middleware
@@ -52,6 +54,7 @@ class AsyncSlots:
         self._parked: list[trio.lowlevel.Task] = []
         self._nursery: trio.Nursery | None = None
         self._started = 0
+        self._is_coming = False  # whether a slot will look at what waits before anything else runs in it
         self._threads = trio.CapacityLimiter(most)
         self._mean = Mean()
         self._looked = 0.0
@@ -99,33 +102,37 @@ class AsyncSlots:
         return jobs
 
     def _fill(self) -> None:
-        """Hand what waits to slots that do nothing, or to new ones."""
-        waiting = self._waiting
-        while waiting and self._parked:
-            trio.lowlevel.reschedule(self._parked.pop(), Value(waiting.popleft()))
-        while waiting and self._started < self._most and self._nursery is not None:
+        """Have a slot come for what waits, unless one is on its way."""
+        if not self._waiting or self._is_coming:
+            return
+        if self._parked:
+            self._is_coming = True
+            trio.lowlevel.reschedule(self._parked.pop())
+        elif self._started < self._most and self._nursery is not None:
             self._started += 1
-            self._nursery.start_soon(self._slot, waiting.popleft(), name="slot")
+            self._is_coming = True
+            self._nursery.start_soon(self._slot, name="slot")
 
-    async def _slot(self, job: PooledJob) -> None:
+    async def _slot(self) -> None:
         waiting = self._waiting
         while True:
-            began = time.perf_counter()
-            await self._run(job)
-            now = time.perf_counter()
-            job.kind.mean.add(now - began)
-            self._mean.add(now - began)
-            if waiting and now - self._looked > _LONG:
-                self._ends.settle_soon()
-                await trio.lowlevel.checkpoint()
-                self._looked = time.perf_counter()
-            if waiting:
+            self._is_coming = False
+            while waiting:
                 job = waiting.popleft()
-            else:
-                self._ends.settle_soon()
-                job = await self._park()
+                self._fill()
+                began = time.perf_counter()
+                await self._run(job)
+                now = time.perf_counter()
+                job.kind.mean.add(now - began)
+                self._mean.add(now - began)
+                if waiting and now - self._looked > _LONG:
+                    self._ends.settle_soon()
+                    await trio.lowlevel.checkpoint()
+                    self._looked = time.perf_counter()
+            self._ends.settle_soon()
+            await self._park()
 
-    async def _park(self) -> PooledJob:
+    async def _park(self) -> None:
         task = trio.lowlevel.current_task()
         self._parked.append(task)
 
@@ -133,7 +140,7 @@ class AsyncSlots:
             self._parked.remove(task)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        return cast("PooledJob", await trio.lowlevel.wait_task_rescheduled(abort))
+        await trio.lowlevel.wait_task_rescheduled(abort)
 
     async def _run(self, job: PooledJob) -> None:
         """Run a job, and answer; what it raises goes no further."""
