@@ -220,7 +220,8 @@ class BookedSide:
     def lost(self, job: DispatchedJob) -> None:
         """Put back a job whose worker is lost, or give it up."""
         assert job.entry is not None
-        fate = self._book.gone(job.entry, job.attempt, self, job.batch.attempts + 1)
+        deaths, goes_on = job.batch.attempts + 1, self.peer.hub.is_stopping
+        fate = self._book.gone(job.entry, job.attempt, self, deaths, goes_on=goes_on)
         if fate.again_after is not None:
             settle(job.batch, Outcome.REQUEUE, (job.position,))
         else:

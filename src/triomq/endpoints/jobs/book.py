@@ -318,12 +318,13 @@ class JobBook:
             runner: Who has it.
         """
         crashes = self._crashes.get(job.id, 0) + 1
-        fate = self._killed(job, attempt, runner, is_last=crashes >= MOST_CRASHES)
+        is_last = crashes >= MOST_CRASHES or job.id in self.streamed
+        fate = self._killed(job, attempt, runner, is_last=is_last)
         if fate is REQUEUED:
             self._crashes[job.id] = crashes
         return fate
 
-    def gone(self, job: BookedJob, attempt: int, runner: Runner, deaths: int) -> Fate:
+    def gone(self, job: BookedJob, attempt: int, runner: Runner, deaths: int, *, goes_on: bool = False) -> Fate:
         """Note that a worker has died with a job.
 
         Args:
@@ -331,14 +332,16 @@ class JobBook:
             attempt: Which of its attempts it was.
             runner: Who had it.
             deaths: How many workers have died with it, this one among them.
+            goes_on: Whether it is the broker that goes, and the worker goes on: nothing counts against the job then.
         """
-        return self._killed(job, attempt, runner, is_last=deaths >= MOST_LOST_WORKERS)
+        is_last = deaths >= MOST_LOST_WORKERS or job.id in self.streamed
+        return self._killed(job, attempt, runner, is_last=is_last and not goes_on)
 
     def _killed(self, job: BookedJob, attempt: int, runner: Runner, *, is_last: bool) -> Fate:
         if job.attempt != attempt or job.runner is not runner:
             self.counts["late"] += 1
             return LATE
-        if job.stage == "cancelling" or is_last or job.id in self.streamed:
+        if job.stage == "cancelling" or is_last:
             end: End = "cancelled" if job.stage == "cancelling" else "lost"
             self._end(job, end, answered=True)
             return ENDS[end]
