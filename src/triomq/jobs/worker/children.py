@@ -220,7 +220,7 @@ class ChildSet:
                 if back and child.is_ready and not child.held:  # it has begun none: one stays, and it counts as slow
                     first = back.pop(0)
                     child.load += first.cost
-                    child.give([(first, _encode(first.task))], now - SLOW)
+                    child.give([(first, _encode(first.task))], now - 2 * SLOW)  # not just: floats are not exact
                 self._put_back(back, now)
         self._distribute(now)
         if self._waiting and all(child.is_slow(now) for child in self.children):
