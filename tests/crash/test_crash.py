@@ -49,7 +49,7 @@ async def test_many_kills_lose_no_message(name: str, tmp_path: Path, request: py
 
 
 async def test_broker_that_confirms_too_early_is_found_out(tmp_path: Path) -> None:
-    kills = ["both, the store frozen before"]
+    kills = ["both, the store frozen before"] * 4  # one alone may hit a moment in which all is on disk
     with trio.fail_after(60):
         oracle = await run(SCENARIOS["fanout"], tmp_path, kills, 1, "--confirm-early")
     assert any("were confirmed and are lost" in problem for problem in oracle.problems)
