@@ -143,3 +143,14 @@ async def test_subscriber_that_does_not_read_holds_up_nobody(served: Served) -> 
     await until(lambda: fast.got[-1][1].startswith(b"2999 "))
     slow.socket.close()
     await close_context(slow.context)
+
+
+async def test_client_without_extensions_that_subscribes_is_sent_what_is_text(served: Served) -> None:
+    client = served.connect()
+    await client.send(b"INFORM", b"", b"client")
+    await client.send(b"SUBSCRIBE", b"t")
+    await client.answer_to(await client.send(b"STATUS"))  # comes behind both
+    await served.broker.publish("emqp.topic", "t", b"\xff")
+    await served.broker.publish("emqp.topic", "t", b"text")
+    (publication,) = await client.hear(b"PUBLISH")
+    assert b"text" in publication.rest

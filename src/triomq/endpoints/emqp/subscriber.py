@@ -67,6 +67,9 @@ class SubscriberSide:
         """Send the messages of a batch."""
         for position in batch.unsettled():
             head, message = batch.head_at(position), batch.message(position)
+            if not self._peer.engine.carries(message.body):
+                self._peer.count("unfit", "a publication is not UTF-8, which this peer cannot read")
+                continue
             headers = NO_HEADERS
             if head.traits.codec == EMQP_CODEC:
                 headers = parse_headers(decode_request(message.properties).headers)
