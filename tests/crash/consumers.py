@@ -107,7 +107,9 @@ class Consumer:
         if lazy and not self._harness.draining:
             return b""
         if self._returns and self._chance.random() < 0.1:
-            return self._give_back(session, [tag for tag in self._out if self._chance.random() < 0.1])
+            tags = [tag for tag in self._out if self._chance.random() < 0.1]
+            if tags or not self._harness.draining:  # else nothing may come any more after which it would settle the rest
+                return self._give_back(session, tags)
         if self._rejects:
             return self._say(
                 session, [tag for tag in self._out if self._chance.random() < 0.7 or self._harness.draining]
