@@ -108,7 +108,8 @@ class Consumer:
             return b""
         if self._returns and self._chance.random() < 0.1:
             tags = [tag for tag in self._out if self._chance.random() < 0.1]
-            if tags or not self._harness.draining:  # else nothing may come any more after which it would settle the rest
+            # In the end nothing may come any more after which it would settle the rest.
+            if tags or not self._harness.draining:
                 return self._give_back(session, tags)
         if self._rejects:
             return self._say(

@@ -32,6 +32,7 @@ class MemoryListener(PeerListener):
     """
 
     is_internal = True
+    _router: MemoryRouter
 
     def __init__(
         self, address: MemoryAddress, make_client: "Callable[[PeerListener, bytes, str], RouterClient]"
@@ -69,22 +70,6 @@ class MemoryListener(PeerListener):
     def send_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> bool:
         """Send messages to a peer; return whether it is still there."""
         return self._router.send_all(identity, messages)
-
-    def unsent(self, identity: bytes) -> int:
-        """Return how many bytes wait for a peer, beside some messages that count as sent."""
-        return self._router.unsent(identity)
-
-    def unsent_in_all(self) -> int:
-        """Return how many bytes wait for all peers together."""
-        return self._router.unsent_in_all()
-
-    def stuck_for(self, identity: bytes, now: float) -> float:
-        """Return for how many seconds a peer has taken nothing of what waits for it."""
-        return self._router.stuck_for(identity, now)
-
-    def drop(self, identity: bytes) -> None:
-        """End the connection of a peer, which hears that."""
-        self._router.forget(identity)
 
     # The end
 

@@ -7,13 +7,22 @@ A client begins with the first message of its peer, and is a ``RouterClient``.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from triomq.endpoints.base.listener import Listener
 
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
     from triomq.endpoints.base.router_client import RouterClient
+
+
+class _Router(Protocol):
+    """What routers of both kinds know of what waits for their peers."""
+
+    def unsent(self, identity: bytes) -> int: ...
+    def unsent_in_all(self) -> int: ...
+    def stuck_for(self, identity: bytes, now: float) -> float: ...
+    def forget(self, identity: bytes) -> None: ...
 
 
 class PeerListener(Listener):
@@ -29,6 +38,7 @@ class PeerListener(Listener):
     def __init__(self, make_client: "Callable[[PeerListener, bytes, str], RouterClient]") -> None:
         self._make_client = make_client
         self._endpoint: Endpoint
+        self._router: _Router
         self._clients: dict[bytes, RouterClient] = {}
         self._stopping = False
         self.parked = 0
@@ -46,19 +56,19 @@ class PeerListener(Listener):
 
     def unsent(self, identity: bytes) -> int:
         """Return how many bytes wait for a peer, beside the few messages that count as sent."""
-        raise NotImplementedError
+        return self._router.unsent(identity)
 
     def unsent_in_all(self) -> int:
         """Return how many bytes wait for all peers together."""
-        raise NotImplementedError
+        return self._router.unsent_in_all()
 
     def stuck_for(self, identity: bytes, now: float) -> float:
         """Return for how many seconds a peer has taken nothing of what waits for it."""
-        raise NotImplementedError
+        return self._router.stuck_for(identity, now)
 
     def drop(self, identity: bytes) -> None:
-        """Drop what waits for a peer, which is no client any more."""
-        raise NotImplementedError
+        """Drop what waits for a peer, which is no client any more; one of this process hears that."""
+        self._router.forget(identity)
 
     # Clients
 

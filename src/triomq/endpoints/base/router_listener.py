@@ -120,6 +120,8 @@ class RouterListener(PeerListener):
         form: Of messages, by which reading them is cheaper where all peers are one user.
     """
 
+    _router: Router
+
     def __init__(
         self,
         context: BrokerContext,
@@ -213,22 +215,6 @@ class RouterListener(PeerListener):
     def send_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> bool:
         """Send messages to a peer, or let them wait for that one; return whether the peer is still there."""
         return not self._router.closed and self._router.send_all(identity, messages) is not Sent.GONE
-
-    def unsent(self, identity: bytes) -> int:
-        """Return how many bytes wait for a peer, beside the few messages that libzmq has."""
-        return self._router.unsent(identity)
-
-    def unsent_in_all(self) -> int:
-        """Return how many bytes wait for all peers together."""
-        return self._router.unsent_in_all()
-
-    def stuck_for(self, identity: bytes, now: float) -> float:
-        """Return for how many seconds a peer has taken nothing of what waits for it."""
-        return self._router.stuck_for(identity, now)
-
-    def drop(self, identity: bytes) -> None:
-        """Drop what waits for a peer."""
-        self._router.forget(identity)
 
     # The end
 
