@@ -1,7 +1,7 @@
 """How calls reach the connection with a broker, which lives in a Trio run: this one, or that of another thread.
 
     f.send() ─ JobOrder ─> JobLink.run(place) ──┬─ in Trio: awaited here
-                                          └─ from asyncio, from plain threads: in the Trio run of a thread
+                                                └─ from asyncio, from plain threads: in the Trio run of a thread
 
 What a call does there is written once, as functions of Trio below; the faces differ in ``run`` alone.
 """

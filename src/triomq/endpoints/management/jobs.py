@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from fnmatch import translate
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
@@ -27,6 +28,8 @@ from triomq.protocols.control import (
     encode,
     sayable,
 )
+
+J = TypeVar("J", FoundJob, DeadJob)
 
 _LOOKED_AT = 20_000
 """Jobs that are looked at for one, or for a page: some 50 ms of work."""
@@ -100,37 +103,16 @@ class JobInspector:
         )
 
     def _find(self, desk: JobDesk, job: str) -> FoundJob | None:
-        """Look for a job, as far as messages are in memory; only the first ones are waited for."""
-        looked_at = 0
-        try:
-            known = desk.summary(job)
-            for found in islice(desk.unended(self._browse, queue=known.queue if known else ""), _LOOKED_AT):
-                looked_at += 1
-                if found.id == job:
-                    return found
-        except NotResident:
-            if not looked_at:
-                raise
-        return None
+        """Look for a job, as far as messages are in memory."""
+        known = desk.summary(job)
+        return _first_of(islice(desk.unended(self._browse, queue=known.queue if known else ""), _LOOKED_AT), job)
 
     def _find_dead(self, desk: JobDesk, job: str, place: int) -> DeadJob | None:
-        """Look for a dead letter; without its place only the first ones are waited for, if they are on disk.
-
-        To wait for more would not end: what has been read for one page makes room for the next.
-        """
+        """Look for a dead letter: at its place, or as far as they are in memory."""
         if place:
             found = next(desk.dead(self._browse, place - 1), None)
             return found if found is not None and found.id == job else None
-        looked_at = 0
-        try:
-            for found in desk.dead(self._browse):
-                looked_at += 1
-                if found.id == job:
-                    return found
-        except NotResident:
-            if not looked_at:
-                raise
-        return None
+        return _first_of(desk.dead(self._browse), job)
 
     def _details(self, desk: JobDesk, job: FoundJob) -> JobDetails:
         record = _record(job, desk.name_of(job.payload))
@@ -197,6 +179,23 @@ class JobInspector:
             if dead is not None:
                 return RequeuedJob(desk.send_again(dead, publisher), desk.dead_letters)
         raise NotFound(f"there is no dead letter of a job '{asked.job}'; `triomq jobs dead` lists them")
+
+
+def _first_of(jobs: Iterator[J], job: str) -> J | None:
+    """Return the job of an id; only the first ones are waited for, if they are on disk.
+
+    To wait for more would not end: what has been read for one page makes room for the next.
+    """
+    looked_at = 0
+    try:
+        for found in jobs:
+            looked_at += 1
+            if found.id == job:
+                return found
+    except NotResident:
+        if not looked_at:
+            raise
+    return None
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
