@@ -9,7 +9,7 @@ when all are answered: ACK
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from triomq.endpoints.emqp.job_book import may_look_at
+from triomq.endpoints.emqp.jobs.book import may_look_at
 from triomq.endpoints.jobs import BookedJob, End, JobSummary, Result
 from triomq.protocols.emqp import NO_EXTENSION, Extension, JobState, StatesAsked, decode_extension
 

@@ -9,8 +9,8 @@ import trio.testing
 from triomq.app import Broker, open_broker
 from triomq.clients import EMQPConnection, EMQPJob, EMQPRequest, EMQPWorker, open_emqp, open_emqp_worker
 from triomq.core import Properties
-from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.endpoint import EMQPEndpoint
+from triomq.endpoints.emqp.jobs.dead_letters import DEAD_JOBS
 from triomq.endpoints.jobs import JobBook, parking
 from triomq.errors import NotFound, Refused
 from triomq.protocols.emqp import Extension, make_headers

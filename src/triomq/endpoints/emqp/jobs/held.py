@@ -7,7 +7,7 @@ delivery ──> BookedSide.admit ──> arrived ──> adopted by the worker 
 from typing import TYPE_CHECKING
 
 from triomq.core import Browse, Directory, Entry, NotResident, QueueState, QueueUnreadable
-from triomq.endpoints.emqp.job_content import JOB_CODEC, JobOrigins, split_job
+from triomq.endpoints.emqp.jobs.content import JOB_CODEC, JobOrigins, split_job
 from triomq.endpoints.jobs import JobBook
 from triomq.protocols.emqp import Informed
 

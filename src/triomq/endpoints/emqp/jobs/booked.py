@@ -16,10 +16,10 @@ import trio
 
 from triomq.core import Batch, Directory, Head, Outcome, Publish, settle
 from triomq.endpoints.emqp.answers import answer
-from triomq.endpoints.emqp.dead_jobs import publish_dead_letter
 from triomq.endpoints.emqp.dispatched import DispatchedJob
-from triomq.endpoints.emqp.job_book import broker_answer
-from triomq.endpoints.emqp.job_content import JobOrigin, encode_job, job_properties, split_job
+from triomq.endpoints.emqp.jobs.book import broker_answer
+from triomq.endpoints.emqp.jobs.content import JobOrigin, encode_job, job_properties, split_job
+from triomq.endpoints.emqp.jobs.dead_letters import publish_dead_letter
 from triomq.endpoints.jobs import REQUEUED, BookedJob, End, Fate, Held, Result
 from triomq.protocols.emqp import NO_EXTENSION, Extension, encode_extension
 

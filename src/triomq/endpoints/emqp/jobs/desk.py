@@ -27,15 +27,15 @@ from triomq.core import (
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.job_desk import Browser, DeadJob, FoundJob, JobCounts
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, decode_request, unpack_added
-from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.dispatched import DispatchedJob
-from triomq.endpoints.emqp.job_content import (
+from triomq.endpoints.emqp.jobs.content import (
     JOB_CODEC,
     JobOrigin,
     JobProperties,
     decode_job,
     encode_job,
 )
+from triomq.endpoints.emqp.jobs.dead_letters import DEAD_JOBS
 from triomq.endpoints.emqp.queues import DEFAULT_QUEUE, JOB_PRIORITIES
 from triomq.endpoints.emqp.shared import SharedPeers, shared_peers
 from triomq.endpoints.jobs import BookedJob, JobBook

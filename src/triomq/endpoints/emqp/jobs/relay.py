@@ -5,8 +5,8 @@ RETURN.
 from typing import TYPE_CHECKING
 
 from triomq.core import Outcome, settle
-from triomq.endpoints.emqp.booked import BookedSide
-from triomq.endpoints.emqp.job_book import may_cancel
+from triomq.endpoints.emqp.jobs.book import may_cancel
+from triomq.endpoints.emqp.jobs.booked import BookedSide
 from triomq.errors import AccessRefused, NotFound
 from triomq.protocols.emqp import CancelAsked, JobsReturned, Progressed
 
