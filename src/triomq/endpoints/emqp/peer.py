@@ -457,7 +457,7 @@ class EMQPPeer(RouterClient):
         self.engine.close()
         self._flush()
         if not self.hub.is_stopping:
-            self.hub.jobs.requester_left(self.identity)
+            self.hub.jobs.endings.requester_left(self.identity)
         super().left()
 
     def released(self) -> None:

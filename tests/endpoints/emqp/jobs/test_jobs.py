@@ -390,7 +390,7 @@ async def test_follower_hears_of_changes_and_gets_the_answer(autojump_clock: obj
     words = [word for word, _ in heard]
     assert words == ["waiting", "running", "delayed", "running", "ok"]
     assert heard[-1] == ("ok", b"5")
-    assert not desk.book.followers
+    assert not desk.book.register.followers
 
 
 async def test_answer_that_is_kept_is_there_later(autojump_clock: object, desk: Desk) -> None:
@@ -459,4 +459,4 @@ async def test_queue_waits_at_its_gate_while_too_many_of_its_jobs_are_parked(
         await request.reply()
         done.append(job.message)
     assert done == [b"%d" % number for number in range(20)]
-    assert desk.book.counts["parked"] < 200  # it is no busy loop
+    assert desk.book.register.counts["parked"] < 200  # it is no busy loop
