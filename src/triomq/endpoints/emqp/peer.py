@@ -29,11 +29,11 @@ from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.statistics import Role
 from triomq.endpoints.emqp.administration import answer_question, stop_endpoint
-from triomq.endpoints.emqp.held_jobs import claim_running
 from triomq.endpoints.emqp.intake import MessageIntake
-from triomq.endpoints.emqp.relay import cancel_job, hand_on_progress, take_back
+from triomq.endpoints.emqp.jobs.held import claim_running
+from triomq.endpoints.emqp.jobs.relay import cancel_job, hand_on_progress, take_back
+from triomq.endpoints.emqp.jobs.states import report_states
 from triomq.endpoints.emqp.scheduling import remove_schedule, set_schedule
-from triomq.endpoints.emqp.states import report_states
 from triomq.endpoints.emqp.subscriber import SubscriberSide
 from triomq.endpoints.emqp.worker import WorkerSide
 from triomq.errors import (
@@ -457,7 +457,7 @@ class EMQPPeer(RouterClient):
         self.engine.close()
         self._flush()
         if not self.hub.is_stopping:
-            self.hub.jobs.requester_left(self.identity)
+            self.hub.jobs.endings.requester_left(self.identity)
         super().left()
 
     def released(self) -> None:

@@ -13,8 +13,8 @@ from triomq.app import Broker, User, open_broker
 from triomq.clients import EMQPConnection, open_blocking, open_emqp, open_emqp_worker
 from triomq.core import Browse, Entry
 from triomq.endpoints import AMQP, EMQP, AMQPEndpoint
-from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.endpoint import EMQPEndpoint
+from triomq.endpoints.emqp.jobs.dead_letters import DEAD_JOBS
 from triomq.endpoints.management.jobs import JobInspector
 from triomq.endpoints.management.paging import Paged, fill_page
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, Refused
