@@ -293,20 +293,19 @@ class Outbox:
         count = len(bodies)
         sizes = list(map(len, bodies))
         longest = max(sizes)
-        alike = isinstance(properties, bytes)
-        self._check_properties((len(properties) if alike else max(map(len, properties))) + MOST_ADDED)
+        self._check_properties(MOST_ADDED + _longest(properties))
         if longest > self.frame_max - OVERHEAD:
             self._records_anew(channel, first_tag, fronts, offsets, properties, bodies)
             return
         known = self._record_shapes
         if known.channel != channel:
             known = self._record_shapes = RecordShapes(channel)
-        if alike and sizes.count(longest) == count:
+        if isinstance(properties, bytes) and sizes.count(longest) == count:
             opening, closing, end = known[properties, longest]
             pieces: list[bytes | memoryview] = [b"", b"", b"", opening, b"", closing, b"", end] * count
         else:
-            keys = zip([properties] * count if alike else properties, sizes, strict=True)
-            shapes = [known[key] for key in keys]
+            each = [properties] * count if isinstance(properties, bytes) else properties
+            shapes = [known[key] for key in zip(each, sizes, strict=True)]
             pieces = [b""] * (8 * count)
             pieces[3::8] = [shape[0] for shape in shapes]
             pieces[5::8] = [shape[1] for shape in shapes]
@@ -364,6 +363,10 @@ class Outbox:
             self._deliver_frames.clear()
         found = self._deliver_frames[key] = _deliver_frame(*key)
         return found
+
+
+def _longest(properties: bytes | Sequence[bytes]) -> int:
+    return len(properties) if isinstance(properties, bytes) else max(map(len, properties))
 
 
 def _deliver_frame(

@@ -3,8 +3,8 @@
 The header is RabbitMQ's ``x-stream-offset``, a long-long. It is put first into the table of headers, and its value is
 all that changes from one record to the next of the same properties and size:
 
-    deliver ─ tag ─ deliver │ header frame, properties, table: x-stream-offset ─ offset ─ other headers │ body frame ─ body
-    before          behind    opening                                            each     closing                      each
+    deliver ─ tag ─ deliver │ header frame, properties, x-stream-offset ─ offset ─ other headers │ body frame ─ body
+     before          behind   opening                                      each    closing                      each
 
 ``opening`` and ``closing`` are made once for all records that are alike in properties and size, so a record costs two
 numbers and a join. To decode the properties, set a header and encode them again would be 30 µs for each.
