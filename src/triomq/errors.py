@@ -14,6 +14,7 @@ TriomqError
 │  │                        NoSuchJob · ResultNotKept
 │  └─ JobFailed             JobTimedOut · JobCancelled · JobExpired · WorkerLost · JobsFailed (an ExceptionGroup, too)
 ├─ StoreError               StoreLocked · StoreCorrupt · StoreTooNew · DiskFull · StoreUnwritable
+├─ ChunkDamaged
 └─ ConfigError
 
 ``Refused`` is an answer, not a crash: a handler that raises it refuses its asker's request, and its actor goes on.
@@ -226,6 +227,10 @@ class NoSuchActor(ActorError):
 
 class RestartLimitExceeded(ActorError):
     """A supervisor restarted its children too often; ``__cause__`` is the last failure."""
+
+
+class ChunkDamaged(TriomqError):
+    """Records of a stream are not what was written; the text names their offsets, as far as they are known."""
 
 
 class StoreError(TriomqError):

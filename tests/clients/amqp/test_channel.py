@@ -140,7 +140,7 @@ async def test_error_of_the_block_comes_out_as_it_is(connection: AMQPConnection)
 async def test_returned_messages_can_be_read_where_nothing_is_confirmed(connection: AMQPConnection) -> None:
     async with connection.open_channel(confirms=False) as channel:
         await channel.publish("", "nowhere", b"x", BasicProperties(type="t"), mandatory=True)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             returned = await channel.returns.receive()
     assert (returned.code, returned.exchange, returned.routing_key, returned.body) == (312, "", "nowhere", b"x")
     assert returned.properties.type == "t"

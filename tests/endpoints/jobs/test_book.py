@@ -40,8 +40,8 @@ def test_job_that_could_not_be_published_may_be_sent_again() -> None:
     for terms in (PLAIN, Terms(unique="u", tie=True, key="k", parent=(b"p", 1))):
         assert book.accept(BookedJob(b"1", "q", "user", b"requester", terms)) is None
         book.withdraw(b"1")
-        assert book.state_of(b"1") is None
-        book.requester_left(b"requester")
+        assert book.register.state_of(b"1") is None
+        book.endings.requester_left(b"requester")
 
 
 # Unique keys
@@ -90,7 +90,7 @@ def test_sweep_forgets_jobs_of_empty_queues_alone(workshop: Workshop) -> None:
     workshop.send(b"1")
     workshop.send(b"2", queue="other")
     workshop.queues["q"].ref.ask_nowait(Purge())
-    assert workshop.stepped.turn(workshop.book.sweep) == 1
+    assert workshop.stepped.turn(workshop.book.endings.sweep) == 1
     assert list(workshop.book.jobs) == [b"2"]
 
 
@@ -166,7 +166,7 @@ def test_late_answer_counts_for_nothing(workshop: Workshop) -> None:
     slow.reply(b"1")
     assert (workshop.state(b"1"), workshop.answers) == ("running", [])
     other.reply(b"1")
-    assert (workshop.answers, workshop.book.counts["late"]) == ([(b"1", "ok")], 1)
+    assert (workshop.answers, workshop.book.register.counts["late"]) == ([(b"1", "ok")], 1)
 
 
 def test_copy_of_a_message_is_dropped_while_the_job_runs_and_afterwards(workshop: Workshop) -> None:
@@ -327,9 +327,9 @@ def test_tied_jobs_are_cancelled_when_their_requester_leaves(workshop: Workshop)
     workshop.send(b"1", Terms(tie=True))
     workshop.send(b"2", Terms(tie=True))
     workshop.send(b"3")
-    workshop.stepped.turn(lambda: workshop.book.requester_left(b"somebody"))
+    workshop.stepped.turn(lambda: workshop.book.endings.requester_left(b"somebody"))
     assert not workshop.answers
-    workshop.stepped.turn(lambda: workshop.book.requester_left(b"requester"))
+    workshop.stepped.turn(lambda: workshop.book.endings.requester_left(b"requester"))
     assert (worker.cancels, workshop.answers) == ([b"1"], [(b"2", "cancelled")])
     assert workshop.state(b"3") == "queued"
 
@@ -352,10 +352,10 @@ def test_follower_hears_of_every_change_up_to_the_end(workshop: Workshop) -> Non
     workshop.send(b"1", Terms(retries=2, backoff=(1.0, 1.0), key="k", limit=1))
     workshop.send(b"2", Terms(key="k", limit=1))
     for job, follower in ((b"1", diary), (b"2", passer), (b"unknown", passer)):
-        workshop.book.follow(job, follower)
+        workshop.book.register.follow(job, follower)
     worker = workshop.worker(2)
     worker.reply(b"1", "failed")
-    workshop.book.followers.remove(b"2", passer)
+    workshop.book.register.followers.remove(b"2", passer)
     worker.reply(b"2")
     workshop.pass_time(1)
     worker.give_back(b"1")
@@ -364,16 +364,16 @@ def test_follower_hears_of_every_change_up_to_the_end(workshop: Workshop) -> Non
     stages = ["running", "queued", "running", "queued", "running", "cancelling", "cancelled"]
     assert [page for page, _ in diary.pages] == stages
     assert [page for page, _ in passer.pages] == ["parked", "running"]
-    assert not workshop.book.followers
+    assert not workshop.book.register.followers
 
 
 def test_follower_of_a_job_that_nobody_will_begin_hears_its_end(workshop: Workshop) -> None:
     diary = Diary()
     for number, terms in enumerate((PLAIN, Terms(deadline=workshop.now() + 1), Terms(key="k", limit=1))):
         workshop.send(b"%d" % number, terms)
-        workshop.book.follow(b"%d" % number, diary)
+        workshop.book.register.follow(b"%d" % number, diary)
     workshop.cancel(b"0")
-    workshop.book.follow(b"0", diary)
+    workshop.book.register.follow(b"0", diary)
     workshop.pass_time(2)
     workshop.worker(2)
     assert [page for page, _ in diary.pages] == ["cancelled", "expired", "running"]

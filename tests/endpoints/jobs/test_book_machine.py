@@ -139,7 +139,7 @@ class BookMachine(RuleBasedStateMachine):
 
     @rule()
     def requester_leaves(self) -> None:
-        self.workshop.stepped.turn(lambda: self.workshop.book.requester_left(b"requester"))
+        self.workshop.stepped.turn(lambda: self.workshop.book.endings.requester_left(b"requester"))
         for job in self.workshop.book.jobs.values():
             assert not job.terms.tie or job.stage in ("cancelling", "cancelled")
 
@@ -196,12 +196,12 @@ class BookMachine(RuleBasedStateMachine):
             while worker.out:
                 worker.reply(next(iter(worker.out)))
             self.workshop.pass_time(parking.LOOK * 2)
-        self.workshop.stepped.turn(self.workshop.book.sweep)
+        self.workshop.stepped.turn(self.workshop.book.endings.sweep)
         answered = {job for job, _ in self.workshop.answers}
         assert self.accepted.keys() - self.vanished <= answered
         book = self.workshop.book
         assert (book.jobs, len(book.parking), book.parking.is_idle) == ({}, 0, True)
-        assert not book.relations
+        assert not book.register.relations
         assert all(map(self.workshop.is_empty, QUEUES))
 
 

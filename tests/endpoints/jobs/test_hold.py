@@ -25,7 +25,9 @@ class Returning(Worker):
         name, _, _ = batch.message(position).body.split()
         book = self._workshop.book
         queue = batch.head_at(position).routing_key
-        job = book.recall(BookedJob(name, queue, "user", b"requester", self._workshop.terms[name], durable=True))
+        job = book.register.recall(
+            BookedJob(name, queue, "user", b"requester", self._workshop.terms[name], durable=True)
+        )
         held = None if job is None else book.hold.arrive(job, batch, position)
         if held is None:
             super()._give(batch, position)
@@ -58,7 +60,9 @@ class Restarted:
 
     def _begin(self) -> None:
         for name in self.out:
-            job = self.book.recall(BookedJob(name, "q", "user", b"requester", self.workshop.terms[name], durable=True))
+            job = self.book.register.recall(
+                BookedJob(name, "q", "user", b"requester", self.workshop.terms[name], durable=True)
+            )
             assert job is not None
             self.book.hold.begin(job, 1)
         self.book.hold.is_after_restart = True

@@ -66,7 +66,7 @@ class Workshop:
     def open_book(self) -> None:
         """Open the book, as after a restart."""
         self.book = JobBook(self.now, records=self._records(), chance=lambda: self.chance, is_empty=self.is_empty)
-        self.book.on_end = lambda job, end: self.answers.append((job.id, end))
+        self.book.register.on_end = lambda job, end: self.answers.append((job.id, end))
 
     def _records(self) -> Records:
         return self.records
@@ -116,7 +116,7 @@ class Workshop:
         return made
 
     def cancel(self, job: bytes, *, tree: bool = False) -> bool:
-        return self.stepped.turn(lambda: self.book.cancel(self.book.jobs[job], tree=tree))
+        return self.stepped.turn(lambda: self.book.endings.cancel(self.book.jobs[job], tree=tree))
 
     def crash(self, queue: str) -> None:
         """Crash a queue; what was out comes back, and its consumers are not its own any more."""
@@ -132,7 +132,7 @@ class Workshop:
         self.look()
 
     def state(self, job: bytes) -> str:
-        found = self.book.state_of(job)
+        found = self.book.register.state_of(job)
         return "unknown" if found is None else found.state
 
     def close(self) -> None:
@@ -189,11 +189,11 @@ class Worker(InPlaceActor):
     def _give(self, batch: Batch, position: int) -> None:
         name, begun, _ = batch.message(position).body.split()
         book = self._workshop.book
-        job = book.knows(name)
+        job = book.register.knows(name)
         if job is None:
             queue = batch.head_at(position).routing_key
             terms = self._workshop.terms[name]
-            job = book.recall(BookedJob(name, queue, "user", b"requester", terms, durable=True))
+            job = book.register.recall(BookedJob(name, queue, "user", b"requester", terms, durable=True))
         attempt = int(begun) + batch.attempts + 1
         if job is None:
             settle(batch, Outcome.ACCEPT, (position,))
@@ -206,7 +206,7 @@ class Worker(InPlaceActor):
         return self._workshop.stepped.turn(lambda: self._reply(self.out.pop(job), end, retry, ready))
 
     def _reply(self, out: Out, end: End, retry: bool, ready: bool) -> Fate:
-        fate = self._workshop.book.finish(out.job, out.attempt, self, end, retry=retry)
+        fate = self._workshop.book.attempts.finish(out.job, out.attempt, self, end, retry=retry)
         if fate.again_after is not None:
             self._workshop.publish(out.job.id, out.job.queue, out.attempt, fate.again_after)
         self._answer(out, fate)
@@ -224,7 +224,7 @@ class Worker(InPlaceActor):
     def give_back(self, job: bytes) -> None:
         def returned() -> None:
             out = self.out.pop(job)
-            fate = self._workshop.book.returned(out.job, out.attempt, self)
+            fate = self._workshop.book.attempts.returned(out.job, out.attempt, self)
             self._answer(out, fate)
             out.settle(Outcome.ACCEPT if fate.again_after is None else Outcome.RETURN)
             self.slots.offer(1)
@@ -239,7 +239,7 @@ class Worker(InPlaceActor):
                 feed.queue.tell_nowait(CloseFeed(feed))
             out, self.out = self.out, {}
             for one in out.values():
-                fate = self._workshop.book.gone(one.job, one.attempt, self, one.batch.attempts + 1)
+                fate = self._workshop.book.attempts.gone(one.job, one.attempt, self, one.batch.attempts + 1)
                 self._answer(one, fate)
                 one.settle(Outcome.ACCEPT if fate.again_after is None else Outcome.REQUEUE)
 

@@ -11,7 +11,7 @@ from triomq.checked import Checked
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.emqp.content import EMQP_CODEC, amend_emqp, from_emqp
-from triomq.endpoints.emqp.job_content import JOB_CODEC, amend_job, from_job
+from triomq.endpoints.emqp.jobs.content import JOB_CODEC, amend_job, from_job
 from triomq.errors import ConfigError, Refused
 from triomq.protocols.emqp import Dialect, Settings
 from triomq.timetable import Timetable

@@ -21,10 +21,10 @@ from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.endpoints.emqp.config import EMQP
 from triomq.endpoints.emqp.content import TOPICS, RequestOrigins
-from triomq.endpoints.emqp.held_jobs import hold_delivered
-from triomq.endpoints.emqp.job_book import JobClock, job_book, result_book
-from triomq.endpoints.emqp.job_content import JobOrigins
-from triomq.endpoints.emqp.job_desk import EMQPJobDesk
+from triomq.endpoints.emqp.jobs.book import JobClock, job_book, result_book
+from triomq.endpoints.emqp.jobs.content import JobOrigins
+from triomq.endpoints.emqp.jobs.desk import EMQPJobDesk
+from triomq.endpoints.emqp.jobs.held import hold_delivered
 from triomq.endpoints.emqp.peer import EMQPPeer
 from triomq.endpoints.emqp.schedules import ScheduleBook, Scheduler
 from triomq.endpoints.emqp.shared import shared_peers

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from triomq.core import CachedRoute, Confirms, DeclareQueue, Head, RoutedRun, traits_of
-from triomq.endpoints.emqp.acceptance import Acceptance, without_deadline
 from triomq.endpoints.emqp.content import EMQP_CODEC, PREFIXES, TOPICS, RequestProperties, encode_request, split_request
-from triomq.endpoints.emqp.job_content import JOB_CODEC, JOB_PREFIXES, JobProperties, encode_deadline
+from triomq.endpoints.emqp.jobs.acceptance import Acceptance, without_deadline
+from triomq.endpoints.emqp.jobs.content import JOB_CODEC, JOB_PREFIXES, JobProperties, encode_deadline
 from triomq.endpoints.emqp.queues import JOB_QUEUE, queue_for
 from triomq.protocols.emqp import NO_EXTENSION, RequestRun, TopicPublished, encode_extension
 

@@ -45,8 +45,8 @@ from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.memory_listener import NOBODY
 from triomq.endpoints.base.statistics import ScheduleStatistics
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request
-from triomq.endpoints.emqp.job_book import job_book
-from triomq.endpoints.emqp.job_content import JOB_CODEC, JobProperties, encode_job, terms_of
+from triomq.endpoints.emqp.jobs.book import job_book
+from triomq.endpoints.emqp.jobs.content import JOB_CODEC, JobProperties, encode_job, terms_of
 from triomq.endpoints.emqp.queues import JOB_QUEUE, queue_for
 from triomq.endpoints.jobs import BookedJob
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt

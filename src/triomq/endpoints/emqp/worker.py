@@ -40,10 +40,10 @@ from triomq.core import (
 )
 from triomq.endpoints.base.statistics import Work
 from triomq.endpoints.emqp.answers import answer, answer_all
-from triomq.endpoints.emqp.booked import BookedSide
 from triomq.endpoints.emqp.content import EMQP_CODEC, Origin, RequestProperties, as_request, split_request
 from triomq.endpoints.emqp.dispatched import DispatchedJob
-from triomq.endpoints.emqp.job_content import JOB_CODEC
+from triomq.endpoints.emqp.jobs.booked import BookedSide
+from triomq.endpoints.emqp.jobs.content import JOB_CODEC
 from triomq.endpoints.emqp.queues import options_of
 from triomq.protocols.emqp import (
     NO_EXTENSION,

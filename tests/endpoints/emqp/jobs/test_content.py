@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.endpoints.emqp.job_content import (
+from triomq.endpoints.emqp.jobs.content import (
     JOB_PREFIXES,
     JobOrigins,
     JobProperties,

@@ -5,8 +5,8 @@ RETURN.
 from typing import TYPE_CHECKING
 
 from triomq.core import Outcome, settle
-from triomq.endpoints.emqp.booked import BookedSide
-from triomq.endpoints.emqp.job_book import may_cancel
+from triomq.endpoints.emqp.jobs.book import may_cancel
+from triomq.endpoints.emqp.jobs.booked import BookedSide
 from triomq.errors import AccessRefused, NotFound
 from triomq.protocols.emqp import CancelAsked, JobsReturned, Progressed
 
@@ -33,9 +33,9 @@ def hand_on_progress(peer: "EMQPPeer", event: Progressed) -> None:
         requester.engine.progress(name, event.message, event.extension)
         requester.ref.touch()
         if event.extension.item and entry is not None:
-            book.streamed.add(entry.id)
+            book.register.streamed.add(entry.id)
     elif event.extension.item and entry is not None and peer.hub.has_requesters:
-        book.cancel(entry, tree=True)  # nobody reads its items, and it would wait for that
+        book.endings.cancel(entry, tree=True)  # nobody reads its items, and it would wait for that
 
 
 def _hand_to_worker(peer: "EMQPPeer", event: Progressed) -> None:
@@ -59,7 +59,7 @@ def cancel_job(peer: "EMQPPeer", event: CancelAsked) -> None:
     if not may_cancel(peer, job.user):
         raise AccessRefused("the job is another user's, and you are no administrator")
     grace = event.extension.grace
-    book.cancel(job, tree=event.extension.tree, grace=None if grace is None else grace / 1000)
+    book.endings.cancel(job, tree=event.extension.tree, grace=None if grace is None else grace / 1000)
     peer.acknowledge_when_safe(event.msgid)
 
 

@@ -7,7 +7,7 @@ delivery ──> BookedSide.admit ──> arrived ──> adopted by the worker 
 from typing import TYPE_CHECKING
 
 from triomq.core import Browse, Directory, Entry, NotResident, QueueState, QueueUnreadable
-from triomq.endpoints.emqp.job_content import JOB_CODEC, JobOrigins, split_job
+from triomq.endpoints.emqp.jobs.content import JOB_CODEC, JobOrigins, split_job
 from triomq.endpoints.jobs import JobBook
 from triomq.protocols.emqp import Informed
 
@@ -56,7 +56,7 @@ def _hold(entry: Entry, queue: str, book: JobBook, origins: JobOrigins) -> None:
         return
     name, alike, deadline = split_job(content[head.properties_start : head.properties_stop])
     origin = origins.find(alike)
-    job = book.recall(origin.entry(name, queue, deadline, durable=True))
+    job = book.register.recall(origin.entry(name, queue, deadline, durable=True))
     if job is not None and job.stage == "queued":
         book.hold.begin(job, origin.begun + entry.attempts)
 
@@ -75,7 +75,7 @@ def claim_running(peer: "EMQPPeer", event: Informed) -> None:
             claimed += 1
             if held.batch is not None:
                 worker.booked.adopt(held)
-        elif job in book.jobs or book.ended.get(job) is not None:
+        elif job in book.jobs or book.register.ended.get(job) is not None:
             peer.engine.cancel(job)
     if claimed:
         peer.count("claimed", "")

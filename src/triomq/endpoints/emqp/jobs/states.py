@@ -9,7 +9,7 @@ when all are answered: ACK
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from triomq.endpoints.emqp.job_book import may_look_at
+from triomq.endpoints.emqp.jobs.book import may_look_at
 from triomq.endpoints.jobs import BookedJob, End, JobSummary, Result
 from triomq.protocols.emqp import NO_EXTENSION, Extension, JobState, StatesAsked, decode_extension
 
@@ -38,7 +38,7 @@ class _Question:
 
     def _report(self, request: bytes) -> None:
         book, results = self._peer.hub.jobs, self._peer.hub.results
-        found = book.state_of(request)
+        found = book.register.state_of(request)
         if found is not None and not found.has_ended:
             self._tell(request, found if may_look_at(self._peer, found.user) else None)
             self._follow(request, found)
@@ -52,9 +52,9 @@ class _Question:
     def _follow(self, request: bytes, found: JobSummary) -> None:
         """Have the peer hear of changes from now on, or not any more."""
         book, following = self._peer.hub.jobs, Following(self._peer, self._wanted.result)
-        book.followers.remove(request, following)
+        book.register.followers.remove(request, following)
         if self._wanted.follow and may_look_at(self._peer, found.user):
-            book.follow(request, following)
+            book.register.follow(request, following)
 
     def _tell(self, request: bytes, found: JobSummary | None) -> None:
         state = JobState(state="unknown") if found is None else _state(found.state, found.queue, found.attempt)
@@ -66,7 +66,7 @@ class _Question:
 
     def _tell_result(self, request: bytes, result: Result | None) -> None:
         if result is None:
-            self._tell(request, self._peer.hub.jobs.state_of(request))
+            self._tell(request, self._peer.hub.jobs.register.state_of(request))
             return
         about = decode_extension(result.extension) if result.extension else NO_EXTENSION
         self._answer(request, _ended(result.end, about), result.message if self._wanted.result else None)
@@ -106,7 +106,7 @@ class Following:
         if peer.has_left:
             return
         if end is None:
-            peer.engine.report_state(job.id, _state(peer.hub.jobs.summary(job).state, job.queue, job.attempt))
+            peer.engine.report_state(job.id, _state(peer.hub.jobs.register.summary(job).state, job.queue, job.attempt))
         else:
             message, about = answer if isinstance(answer, tuple) else (None, NO_EXTENSION)
             peer.engine.report_state(job.id, _ended(end, about), message if self._result else None)

@@ -27,15 +27,15 @@ from triomq.core import (
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.job_desk import Browser, DeadJob, FoundJob, JobCounts
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, decode_request, unpack_added
-from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.dispatched import DispatchedJob
-from triomq.endpoints.emqp.job_content import (
+from triomq.endpoints.emqp.jobs.content import (
     JOB_CODEC,
     JobOrigin,
     JobProperties,
     decode_job,
     encode_job,
 )
+from triomq.endpoints.emqp.jobs.dead_letters import DEAD_JOBS
 from triomq.endpoints.emqp.queues import DEFAULT_QUEUE, JOB_PRIORITIES
 from triomq.endpoints.emqp.shared import SharedPeers, shared_peers
 from triomq.endpoints.jobs import BookedJob, JobBook
@@ -89,7 +89,7 @@ class EMQPJobDesk:
             running=sum(len(worker.out) for worker in workers),
             parked=len(self._book.parking),
             dead=0 if dead is None else dead.statistics().ready,
-            happened=dict(self._book.counts),
+            happened=dict(self._book.register.counts),
         )
 
     # Those that have not ended
@@ -149,7 +149,7 @@ class EMQPJobDesk:
 
     def _waiting(self, entry: Entry, queue: str) -> FoundJob | None:
         found = self._of_message(entry.message, f"ready {entry.id} {queue}", queue, "waiting", entry.attempts)
-        known = None if found is None else self._book.state_of(found.id.encode("latin-1", "replace"))
+        known = None if found is None else self._book.register.state_of(found.id.encode("latin-1", "replace"))
         return None if known is not None and known.state == "cancelled" else found
 
     def _of_message(
@@ -183,7 +183,7 @@ class EMQPJobDesk:
 
     def summary(self, job: str) -> FoundJob | None:
         """Return what the book knows of a job."""
-        found = self._book.state_of(job.encode("latin-1", "replace"))
+        found = self._book.register.state_of(job.encode("latin-1", "replace"))
         if found is None:
             return None
         state = "waiting" if found.state == "queued" else found.state
@@ -211,7 +211,7 @@ class EMQPJobDesk:
         if entry is None:
             raise NotFound(f"there is no job '{job}' that could be cancelled: it has ended, or is a released client's")
         may(entry.user)
-        return self._book.cancel(entry, tree=tree)
+        return self._book.endings.cancel(entry, tree=tree)
 
     def _recalled(self, browse: Browser, job: str) -> BookedJob | None:
         """Return a job of an earlier life of the broker, which is in the book from now on."""
@@ -225,7 +225,7 @@ class EMQPJobDesk:
                             found = decode_job(entry.message.properties)
                             if _text(found.msgid) == job:
                                 durable = entry.message.head.traits.persistent
-                                return self._book.recall(
+                                return self._book.register.recall(
                                     JobOrigin(found).entry(found.msgid, name, found.deadline, durable=durable)
                                 )
                     place, looked_at = entries[-1].id, looked_at + len(entries)

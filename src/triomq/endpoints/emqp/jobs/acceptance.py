@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from triomq.endpoints.emqp.job_book import broker_answer
-from triomq.endpoints.emqp.job_content import JobProperties, terms_of
+from triomq.endpoints.emqp.jobs.book import broker_answer
+from triomq.endpoints.emqp.jobs.content import JobProperties, terms_of
 from triomq.endpoints.jobs import BookedJob, Standing, Terms
 from triomq.protocols.emqp import NO_EXTENSION, RequestRun, encode_extension
 

@@ -9,8 +9,8 @@ import trio.testing
 from triomq.app import Broker, open_broker
 from triomq.clients import EMQPConnection, EMQPJob, EMQPRequest, EMQPWorker, open_emqp, open_emqp_worker
 from triomq.core import Properties
-from triomq.endpoints.emqp.dead_jobs import DEAD_JOBS
 from triomq.endpoints.emqp.endpoint import EMQPEndpoint
+from triomq.endpoints.emqp.jobs.dead_letters import DEAD_JOBS
 from triomq.endpoints.jobs import JobBook, parking
 from triomq.errors import NotFound, Refused
 from triomq.protocols.emqp import Extension, make_headers
@@ -390,7 +390,7 @@ async def test_follower_hears_of_changes_and_gets_the_answer(autojump_clock: obj
     words = [word for word, _ in heard]
     assert words == ["waiting", "running", "delayed", "running", "ok"]
     assert heard[-1] == ("ok", b"5")
-    assert not desk.book.followers
+    assert not desk.book.register.followers
 
 
 async def test_answer_that_is_kept_is_there_later(autojump_clock: object, desk: Desk) -> None:
@@ -459,4 +459,4 @@ async def test_queue_waits_at_its_gate_while_too_many_of_its_jobs_are_parked(
         await request.reply()
         done.append(job.message)
     assert done == [b"%d" % number for number in range(20)]
-    assert desk.book.counts["parked"] < 200  # it is no busy loop
+    assert desk.book.register.counts["parked"] < 200  # it is no busy loop

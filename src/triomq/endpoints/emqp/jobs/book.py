@@ -49,7 +49,7 @@ def job_book(context: BrokerContext, directory: Directory) -> JobBook:
     if book is None:
         records = KeyedRecords(directory, RecordKind.JOB)
         book = JobBook(context.unix_time, records=records, is_empty=_Queues(directory).is_empty)
-        book.on_end = _Answers(shared_peers(context, directory.name)).ended
+        book.register.on_end = _Answers(shared_peers(context, directory.name)).ended
         context.lasting[name] = book
     assert isinstance(book, JobBook)
     return book
@@ -143,7 +143,7 @@ class JobClock(Client):
             book.hold.release()
         if now >= self._next_sweep:
             self._next_sweep = now + _SWEEP
-            book.sweep()
+            book.endings.sweep()
             self._results.sweep()
 
     def released(self) -> None:

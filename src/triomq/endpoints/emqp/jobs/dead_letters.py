@@ -19,7 +19,7 @@ from triomq.core import (
     traits_of,
 )
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request, unpack_added
-from triomq.endpoints.emqp.job_content import job_properties
+from triomq.endpoints.emqp.jobs.content import job_properties
 from triomq.endpoints.jobs import End
 from triomq.protocols.emqp import Extension
 

@@ -16,10 +16,10 @@ import trio
 
 from triomq.core import Batch, Directory, Head, Outcome, Publish, settle
 from triomq.endpoints.emqp.answers import answer
-from triomq.endpoints.emqp.dead_jobs import publish_dead_letter
 from triomq.endpoints.emqp.dispatched import DispatchedJob
-from triomq.endpoints.emqp.job_book import broker_answer
-from triomq.endpoints.emqp.job_content import JobOrigin, encode_job, job_properties, split_job
+from triomq.endpoints.emqp.jobs.book import broker_answer
+from triomq.endpoints.emqp.jobs.content import JobOrigin, encode_job, job_properties, split_job
+from triomq.endpoints.emqp.jobs.dead_letters import publish_dead_letter
 from triomq.endpoints.jobs import REQUEUED, BookedJob, End, Fate, Held, Result
 from triomq.protocols.emqp import NO_EXTENSION, Extension, encode_extension
 
@@ -51,12 +51,14 @@ class BookedSide:
         worker: Its worker's side.
     """
 
-    __slots__ = ("_book", "_origins", "_worker", "peer", "spare")
+    __slots__ = ("_attempts", "_book", "_origins", "_register", "_worker", "peer", "spare")
 
     def __init__(self, peer: "EMQPPeer", worker: "WorkerSide") -> None:
         self.peer = peer
         self._worker = worker
         self._book = peer.hub.jobs
+        self._attempts = self._book.attempts
+        self._register = self._book.register
         self._origins = peer.hub.job_origins
         self.spare = 0
         """Jobs that were not admitted: so many slots are free again."""
@@ -67,11 +69,11 @@ class BookedSide:
         """Return the job of a message, if the book admits it."""
         name, alike, deadline = split_job(content[head.properties_start : head.properties_stop])
         origin, book = self._origins.find(alike), self._book
-        entry = book.knows(name)
+        entry = self._register.knows(name)
         if entry is None:
             assert batch.queue is not None
             durable = head.traits.persistent
-            entry = book.recall(origin.entry(name, Directory.name_of(batch.queue), deadline, durable=durable))
+            entry = self._register.recall(origin.entry(name, Directory.name_of(batch.queue), deadline, durable=durable))
         if entry is None:
             settle(batch, Outcome.ACCEPT, (position,))
         elif book.hold and (held := book.hold.arrive(entry, batch, position)) is not None:
@@ -130,7 +132,7 @@ class BookedSide:
         about = Extension(state="failed", type="UnfitJob", message=problem, retry=False)
         message = b'{"value": "UnfitJob"}'
         answered = message, about
-        fate = self._book.finish(job.entry, job.attempt, self, "failed", retry=False, answer=answered)
+        fate = self._attempts.finish(job.entry, job.attempt, self, "failed", retry=False, answer=answered)
         answer(self.peer, job, message, about)
         self._note_end(job, fate, message, about)
         settle(batch, Outcome.ACCEPT, (position,))
@@ -191,9 +193,11 @@ class BookedSide:
         end = _ENDS.get(about.state, "failed")
         answered = message, about
         if end == "lost":
-            fate = self._book.crashed(job.entry, job.attempt, self)
+            fate = self._attempts.crashed(job.entry, job.attempt, self)
         else:
-            fate = self._book.finish(job.entry, job.attempt, self, end, retry=about.retry is not False, answer=answered)
+            fate = self._attempts.finish(
+                job.entry, job.attempt, self, end, retry=about.retry is not False, answer=answered
+            )
         if fate is REQUEUED:
             settle(job.batch, Outcome.REQUEUE, (job.position,))
             return None
@@ -211,7 +215,7 @@ class BookedSide:
         is_cancelled = job.entry.stage == "cancelling"
         shown = name[:40].decode("utf-8", "replace")
         self.peer.count("late", "a job has run for longer than its timeout", request=shown)
-        fate = self._book.finish(job.entry, job.attempt, self, "timed-out")
+        fate = self._attempts.finish(job.entry, job.attempt, self, "timed-out")
         if not is_cancelled:
             self.peer.engine.cancel(name)
             self.peer.ref.touch()
@@ -221,7 +225,7 @@ class BookedSide:
         """Put back a job whose worker is lost, or give it up."""
         assert job.entry is not None
         deaths, goes_on = job.batch.attempts + 1, self.peer.hub.is_stopping
-        fate = self._book.gone(job.entry, job.attempt, self, deaths, goes_on=goes_on)
+        fate = self._attempts.gone(job.entry, job.attempt, self, deaths, goes_on=goes_on)
         if fate.again_after is not None:
             settle(job.batch, Outcome.REQUEUE, (job.position,))
         else:
@@ -230,7 +234,7 @@ class BookedSide:
     def returned(self, job: DispatchedJob) -> None:
         """Put back a job that the worker has not begun."""
         assert job.entry is not None
-        fate = self._book.returned(job.entry, job.attempt, self)
+        fate = self._attempts.returned(job.entry, job.attempt, self)
         if fate.again_after is not None:
             settle(job.batch, Outcome.RETURN, (job.position,))
         else:

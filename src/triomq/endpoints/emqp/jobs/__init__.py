@@ -1,0 +1,1 @@
+"""What eMQP's peers do for jobs of the book: those of clients and workers with our extensions."""

@@ -1,0 +1,121 @@
+"""Ends of jobs that no worker brings about: cancelled, their parent's attempt over, their messages vanished.
+
+- A cancelled job that waits stays in its queue, as there is no way to it there, and is dropped on its way out. Its
+  requester is answered at once.
+- A job's children belong to its attempt. When that ends in any way but ``ok`` they are cancelled, with their own
+  children. A child that comes later is cancelled when it comes.
+- Messages may leave their queues unseen by the book (a purge, a queue's limits). Their jobs are forgotten when their
+  queue turns out to be empty: when somebody wants the unique key of one, or at the next ``sweep``.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from triomq.core import Outcome, settle
+from triomq.endpoints.jobs.job import BookedJob, End
+from triomq.endpoints.jobs.register import Register
+
+_SETTLED: Final = 1.0
+"""Seconds after which what was published is in its queue for certain, be the turns ever so long."""
+
+
+class Endings:
+    """How one domain's jobs end without a worker; made by its book.
+
+    Args:
+        register: The jobs.
+        is_empty: Whether there is no message of a job in a queue, or no such queue.
+    """
+
+    def __init__(self, register: Register, is_empty: Callable[[str], bool]) -> None:
+        self._register = register
+        self._is_empty = is_empty
+
+    def end(self, job: BookedJob, end: End, *, answered: bool = False, answer: object = None) -> None:
+        """End a job, and cancel what it has sent; its requester may be answered by whom this was called."""
+        descendants = self._register.descendants(job)
+        self._register.close(job, end, answered=answered, answer=answer)
+        self.cancel_all(descendants)
+
+    def cancel(self, job: BookedJob, *, tree: bool = False, grace: float | None = None) -> bool:
+        """End a job: at once if it waits, or by its worker's answer.
+
+        Args:
+            job: The job.
+            tree: Whether its children are cancelled at once too, and not only when it has ended so.
+            grace: Seconds that its worker has for it; None leaves that to the worker.
+
+        Returns:
+            Whether it has ended.
+        """
+        descendants = self._register.descendants(job)
+        has_ended = self._cancel(job, grace)
+        if tree or has_ended:
+            self.cancel_all(descendants, grace)
+        return has_ended
+
+    def cancel_all(self, jobs: list[BookedJob], grace: float | None = None) -> None:
+        """Cancel those of some jobs that have not ended."""
+        for job in jobs:
+            if self._register.jobs.get(job.id) is job:  # what is told of the end of one may end others
+                self._cancel(job, grace)
+
+    def _cancel(self, job: BookedJob, grace: float | None) -> bool:
+        """Cancel one job; return whether it has ended."""
+        if job.stage in ("cancelling", "cancelled"):
+            return job.stage == "cancelled"
+        if job.runner is not None:
+            if job.runner.cancel(job, grace):
+                job.stage = "cancelling"
+                self._register.followers.tell(job)
+                return False
+            # Its worker does not know how: it goes on, and nobody waits for it.
+            self._register.close(job, "cancelled", answered=False)
+            return True
+        parked = self._register.parking.take(job)
+        if parked is not None:
+            settle(parked.batch, Outcome.ACCEPT, (parked.position,))
+            self._register.close(job, "cancelled", answered=False)
+            return True
+        job.stage = "cancelled"
+        self._register.relations.free_unique(job)
+        if job.durable:
+            self._register.records.write(job)
+        self._register.report(job, "cancelled", answered=False)
+        return True
+
+    def requester_left(self, requester: bytes) -> None:
+        """Cancel the jobs that are tied to a requester."""
+        for name in self._register.relations.tied_to(requester):
+            job = self._register.jobs.get(name)
+            if job is not None:
+                self.cancel(job, tree=True)
+
+    # What has gone unseen
+
+    def has_vanished(self, holder: bytes, since: float) -> bool:
+        """Return whether the holder of a unique key has lost its message; it is forgotten then."""
+        job = self._register.jobs[holder]
+        if job.runner is not None or self._register.now() - since < _SETTLED or not self._is_empty(job.queue):
+            return False
+        self._forget(job)
+        return True
+
+    def sweep(self) -> int:
+        """Forget jobs whose queues are empty, or gone; return how many. To be called now and then, in its own turn.
+
+        A queue that holds anything is passed over.
+        """
+        jobs = self._register.jobs
+        empty = {queue for queue in {job.queue for job in jobs.values()} if self._is_empty(queue)}
+        vanished = (
+            [job for job in self._register.jobs.values() if job.queue in empty and job.runner is None] if empty else []
+        )
+        for job in vanished:
+            if job.id in self._register.jobs:
+                self._forget(job)
+        return len(vanished)
+
+    def _forget(self, job: BookedJob) -> None:
+        self._register.counts["vanished"] += 1
+        self._register.remove(job)
