@@ -2,7 +2,6 @@
 
 import pytest
 
-from triomq.core import Purge
 from triomq.endpoints.jobs import Terms, parking
 
 from .workshop import Workshop
@@ -92,7 +91,7 @@ def test_line_goes_on_when_the_one_that_was_called_has_vanished(workshop: Worksh
     worker.slots.offer(-worker.slots.free)
     worker.reply(b"1", ready=False)
     assert workshop.state(b"2") == "queued"
-    workshop.queues["q"].ref.ask_nowait(Purge())
+    workshop.take_elsewhere()
     workshop.stepped.turn(lambda: worker.slots.offer(1))
     assert not worker.out
     workshop.pass_time(parking.LOOK)

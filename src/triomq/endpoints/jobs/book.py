@@ -60,12 +60,12 @@ class JobBook:
         is_empty: Callable[[str], bool] = bool,
     ) -> None:
         self.register = Register(now, records or NoRecords())
-        self.endings = Endings(self.register, is_empty)
+        self.parking = self.register.parking
+        self.hold = Hold(now, occupy=self.parking.occupy, leave=self.parking.leave)
+        self.endings = Endings(self.register, self.hold, is_empty)
         self.attempts = Attempts(self.register, self.endings, chance)
         self.jobs = self.register.jobs
         """All that have not ended, by id."""
-        self.parking = self.register.parking
-        self.hold = Hold(now, occupy=self.parking.occupy, leave=self.parking.leave)
         self._now = now
         self._ended = self.register.ended
         self._followers = self.register.followers

@@ -4,14 +4,18 @@
   requester is answered at once.
 - A job's children belong to its attempt. When that ends in any way but ``ok`` they are cancelled, with their own
   children. A child that comes later is cancelled when it comes.
-- Messages may leave their queues unseen by the book (a purge, a queue's limits). Their jobs are forgotten when their
-  queue turns out to be empty: when somebody wants the unique key of one, or at the next ``sweep``.
+- A queue may let go of messages: it is purged or deleted, they are too many or have come back too often, their time to
+  live is over. Their jobs end with them, and their requesters hear that; unless the messages go on as dead letters, for
+  then the jobs do too, where those go.
+- A consumer of another wire may take a message, and the book is not told of that. Such a job is forgotten when its
+  queue turns out to be empty: when somebody wants its unique key, or at the next ``sweep``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from triomq.core import Outcome, settle
+from triomq.endpoints.jobs.hold import Hold
 from triomq.endpoints.jobs.job import BookedJob, End
 from triomq.endpoints.jobs.register import Register
 
@@ -24,11 +28,13 @@ class Endings:
 
     Args:
         register: The jobs.
+        hold: Those that workers may still have.
         is_empty: Whether there is no message of a job in a queue, or no such queue.
     """
 
-    def __init__(self, register: Register, is_empty: Callable[[str], bool]) -> None:
+    def __init__(self, register: Register, hold: Hold, is_empty: Callable[[str], bool]) -> None:
         self._register = register
+        self._hold = hold
         self._is_empty = is_empty
 
     def end(self, job: BookedJob, end: End, *, answered: bool = False, answer: object = None) -> None:
@@ -91,7 +97,49 @@ class Endings:
             if job is not None:
                 self.cancel(job, tree=True)
 
-    # What has gone unseen
+    # Messages that have vanished
+
+    def removed(self, jobs: Iterable[bytes], end: End, *, goes_on: bool = False) -> None:
+        """End jobs whose messages their queue has let go of.
+
+        Args:
+            jobs: Their ids.
+            end: How.
+            goes_on: Whether their messages are somewhere else now, so that they are forgotten here and have no end yet.
+        """
+        known = [found for job in jobs if (found := self._register.jobs.get(job)) is not None]
+        vanished = [job for job in known if not self._is_out(job)]
+        for job in vanished:
+            if self._register.jobs.get(job.id) is job:  # the end of one may end others
+                self._vanish(job, end, goes_on=goes_on)
+
+    def emptied(self, queue: str, *, goes_on: bool = False) -> None:
+        """End the jobs of a queue that has let go of all messages that nobody has."""
+        jobs = [job.id for job in self._register.jobs.values() if job.queue == queue]
+        self.removed(jobs, "cancelled", goes_on=goes_on)
+
+    def _is_out(self, job: BookedJob) -> bool:
+        """Return whether a job is somewhere else than in its queue; one that runs goes on, whatever becomes of that."""
+        if job.runner is None:
+            return self._register.parking.is_out(job) or self._hold.is_out(job)
+        if self._hold.has(job.id, job.runner):
+            return False
+        if not job.runner.holds(job):  # its queue had taken it back
+            self._register.unrepeatable.add(job.id)
+        return True
+
+    def _vanish(self, job: BookedJob, end: End, *, goes_on: bool) -> None:
+        self._register.counts["vanished"] += 1
+        if job.runner is not None:  # its worker has claimed it, and cannot be answered without its message
+            job.runner.cancel(job, None)
+        self._hold.forget(job)
+        if goes_on:
+            self._register.remove(job)
+        elif job.stage == "cancelled":  # and answered
+            self._register.remove(job)
+            self._register.ended.add(job.id, "cancelled")
+        else:
+            self.end(job, end)
 
     def has_vanished(self, holder: bytes, since: float) -> bool:
         """Return whether the holder of a unique key has lost its message; it is forgotten then."""

@@ -227,6 +227,17 @@ class Hold:
         held = self._held.get(job)
         return held is not None and held.runner is runner and held.answer is None
 
+    def is_out(self, job: BookedJob) -> bool:
+        """Return whether the message of a job that is held has come out, and its queue has not taken it back."""
+        held = self._held.get(job.id)
+        return held is not None and held.is_out
+
+    def forget(self, job: BookedJob) -> None:
+        """Hold a job no longer that has ended; a runner gives its place back by itself."""
+        held = self._held.pop(job.id, None)
+        if held is not None and held.runner is None and job.terms.key:
+            self._leave(job)
+
     def release(self) -> int:
         """Let those go out again that nobody has claimed in time, and return how many; to be called at ``until``."""
         now = self._now()

@@ -44,8 +44,9 @@ class Register:
         """Called when a job has ended without a word from a worker: it is to be answered."""
         self.parking = Parking(now)
         self.relations = Relations()
-        self.streamed: set[bytes] = set()
-        """Jobs of which items have gone out: they are not begun again, as their reader would get those twice."""
+        self.unrepeatable: set[bytes] = set()
+        """Jobs that run and are not begun again: their message is gone, or items of them have gone out, which their
+        reader would get twice."""
         self.crashes: dict[bytes, int] = {}
         """Processes that have died of a job."""
         self.records = RecordedJobs(records)
@@ -123,8 +124,8 @@ class Register:
         del self.jobs[name]
         if self.relations.children:
             self.relations.children.pop(name, None)
-        if self.streamed:
-            self.streamed.discard(name)
+        if self.unrepeatable:
+            self.unrepeatable.discard(name)
         if self.crashes:
             self.crashes.pop(name, None)
         self.records.remove(name)
