@@ -48,7 +48,7 @@ class Peer:
 
 @asynccontextmanager
 async def connected(broker: "Broker") -> AsyncIterator[Peer]:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with await trio.open_tcp_stream("127.0.0.1", broker.listening[0].port) as stream:
             yield Peer(stream)
 

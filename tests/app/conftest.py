@@ -49,7 +49,7 @@ async def got(queue: QueueHandle) -> Delivery:
 async def bodies(queue: QueueHandle, count: int) -> list[tuple[bytes, bool]]:
     """Take so many messages, and tell which are marked as redelivered."""
     found: list[tuple[bytes, bool]] = []
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with queue.open_feed() as feed:
             while len(found) < count:
                 delivery = await anext(feed)

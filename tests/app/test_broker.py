@@ -132,7 +132,7 @@ def _ask_with_pika(port: int) -> None:
         others = {"reply_to": "answers", "delivery_mode": 2, "expiration": "60000", "timestamp": 1715947200}
         properties = pika.BasicProperties(**{**PROPERTIES, **others})
         channel.basic_publish("", "requests", b"ping", properties)
-        for _, answer, body in channel.consume("answers", auto_ack=True, inactivity_timeout=20):
+        for _, answer, body in channel.consume("answers", auto_ack=True, inactivity_timeout=100):
             assert body == b"pong"
             assert answer == properties
             break

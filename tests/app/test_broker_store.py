@@ -16,7 +16,7 @@ from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreTooNew, St
 from triomq.store import DirectoryLock
 from triomq.store.hosting import HostKind
 
-PATIENCE = 20.0  # seconds until a test that waits for what never comes is over
+PATIENCE = 100.0  # seconds until a test that waits for what never comes is over
 HOSTS: list[HostKind] = ["process", "thread"]
 
 

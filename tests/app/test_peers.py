@@ -58,7 +58,7 @@ async def test_peers_come_and_go_with_the_configuration(caplog: pytest.LogCaptur
         await change_to(here, old, new)
         assert here.peers[0] is first
         assert here.peers[1].name == f"{first.name}.2"
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await here.peers[1].wait_announced()
         assert "q" in there.directory.queues
         await change_to(here, new, Config(endpoints=()))
@@ -76,7 +76,7 @@ async def test_peer_is_reached_over_tls_and_only_if_it_is_to_be_trusted(tmp_path
     async with open_broker(secure, drain=0.1) as there, open_broker() as here:
         await here.declare_queue("q")
         url = f"amqps://127.0.0.1:{there.listening[0].port}"
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             wrong = await here.synchronise(Synchronise(url, ca=str(tmp_path / "other.pem"), retry=0.01))
             right = await here.synchronise(Synchronise(url, ca=str(tmp_path / "ca.pem"), origin="here"))
             await right.wait_announced()
@@ -95,7 +95,7 @@ async def test_forget_origin_deletes_what_a_peer_has_made() -> None:
     async with open_broker(HERE, drain=0.1) as there, open_broker() as here:
         await here.declare_queue("q")
         peer = await here.synchronise(Synchronise(f"amqp://127.0.0.1:{there.listening[0].port}", origin="here"))
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await peer.wait_announced()
         await peer.aclose()
         assert await there.forget_origin("guest@here") == 1

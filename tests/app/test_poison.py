@@ -182,7 +182,7 @@ def test_thread_that_fails_puts_it_back_later_too(caplog: pytest.LogCaptureFixtu
         queue = broker.declare_queue("q")
         broker.publish("", "q", b"x")
         with queue.open_feed() as feed:
-            delivery = feed.take(timeout=10)
+            delivery = feed.take(timeout=100)
             assert delivery is not None
             with pytest.raises(ValueError, match="bad"), delivery:
                 raise ValueError("bad")

@@ -113,7 +113,7 @@ def listening(listener: socket.socket, serve: Callable[[socket.socket], None]) -
         peer = Peer(listener, serve)
         peer.start()
         yield
-        peer.join(10)
+        peer.join(100)
     assert not peer.is_alive()
     if peer.failure is not None:
         raise peer.failure

@@ -186,6 +186,8 @@ class Mover:
         self._harness = harness
         self.queue = source
         self._target = target
+        self.is_idle = True
+        """Whether no commit is under way."""
 
     async def run(self) -> None:
         """Move until it is ended."""
@@ -199,7 +201,7 @@ class Mover:
                     while True:
                         await self._move(wire, session)
             except Gone:
-                pass
+                self.is_idle = True
 
     async def _move(self, wire: Wire, session: Session) -> None:
         deliveries = [event for event in await wire.events() if isinstance(event, Delivery)]
@@ -211,7 +213,9 @@ class Mover:
         said += [ack(deliveries[-1].tag, multiple=True), encode(commands.Tx.Commit())]
         messages = [read_body(delivery.body)[0] for delivery in deliveries]
         session.ack(messages)
+        self.is_idle = False
         await wire.call(b"".join(said), commands.Tx.CommitOk)
+        self.is_idle = True
         session.fence().confirmed()
         self._harness.count_events(len(deliveries))
         self._harness.changed()

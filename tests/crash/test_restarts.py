@@ -16,7 +16,7 @@ from .wire import Answer, Delivery, Wire, publish
 
 
 async def test_messages_that_are_delayed_early_in_a_new_life_stand_beside_those_of_the_old_one(tmp_path: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         for _ in range(2):
             async with open_broker(data_dir=tmp_path) as broker:
                 queue = await broker.declare_queue("q")
@@ -31,7 +31,7 @@ async def test_messages_that_are_delayed_early_in_a_new_life_stand_beside_those_
 
 async def test_delivered_message_stays_marked_in_every_later_life(tmp_path: Path) -> None:
     marks: list[list[bool]] = []
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         for taken in (10, 1, 10):
             async with open_broker(data_dir=tmp_path) as broker:
                 queue = await broker.declare_queue("q")

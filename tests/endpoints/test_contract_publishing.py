@@ -35,7 +35,7 @@ async def opened(
 ) -> AsyncIterator[tuple[Broker, Publishing]]:
     """Open a broker with a durable queue ``q``, and a party that is ready to publish into a sink."""
     party_class = PUBLISHERS[kind]
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with open_broker(
             AMQP(host="127.0.0.1", port=0),
             users=USERS,

@@ -25,7 +25,7 @@ ROUND = 500
 """Inputs for one broker."""
 
 HEALTHY_EVERY = 20
-PATIENCE = 10.0
+PATIENCE = 100.0
 """Seconds until something that must come is missed; only real trouble takes so long."""
 
 

@@ -14,7 +14,7 @@ from triomq.endpoints import EMQP
 async def shop() -> AsyncIterator[Shop]:
     """Jobs that are connected, and a worker that runs them."""
     shop = Shop()
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with open_broker(EMQP(port=0), drain=0.2) as broker, trio.open_nursery() as nursery:
             shop.where = f"emqp://127.0.0.1:{broker.listening[0].port}"
             await nursery.start(shop.work)

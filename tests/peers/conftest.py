@@ -15,7 +15,7 @@ from peers.eventmq import Programs, install
 from peers.raw import RawPeer
 from peers.served import Served, open_served
 
-DEADLINE = 20.0
+DEADLINE = 100.0
 _numbers = itertools.count(1)
 
 Connect = Callable[..., pika.BlockingConnection]

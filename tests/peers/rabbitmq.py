@@ -13,8 +13,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from ports import free_port
+
 START_DEADLINE = 120.0
-STOP_DEADLINE = 60.0
+STOP_DEADLINE = 100.0
 SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # Debian's /usr/sbin wrapper switches the user
 PLUGINS = ("rabbitmq_consistent_hash_exchange",)
 
@@ -25,12 +27,6 @@ def find_rabbitmq() -> Path | None:
         return SCRIPT
     found = shutil.which("rabbitmq-server")
     return Path(found) if found else None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _environment(scratch: Path, port: int, epmd_port: int, settings: Mapping[str, str]) -> dict[str, str]:
@@ -45,7 +41,7 @@ def _environment(scratch: Path, port: int, epmd_port: int, settings: Mapping[str
         "ERL_EPMD_PORT": str(epmd_port),
         "RABBITMQ_NODENAME": f"peer-{port}@localhost",
         "RABBITMQ_NODE_PORT": str(port),
-        "RABBITMQ_DIST_PORT": str(_free_port()),
+        "RABBITMQ_DIST_PORT": str(free_port()),
         "RABBITMQ_CONFIG_FILE": str(scratch / "rabbitmq.conf"),
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(scratch / "plugins"),
         "RABBITMQ_MNESIA_BASE": str(scratch / "mnesia"),
@@ -122,7 +118,7 @@ def open_node(
     script = find_rabbitmq()
     if script is None:
         raise RuntimeError("rabbitmq-server is not installed")
-    port, epmd_port = _free_port(), _free_port()
+    port, epmd_port = free_port(), free_port()
     with tempfile.TemporaryDirectory(prefix="rabbitmq-", ignore_cleanup_errors=True) as directory:
         scratch, lines = Path(directory), dict(settings or {})
         if definitions is not None:

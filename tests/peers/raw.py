@@ -10,7 +10,7 @@ from pamqp.base import Frame as Method
 from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
-DEADLINE = 20.0
+DEADLINE = 100.0
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 Reply = TypeVar("Reply", bound=Method)

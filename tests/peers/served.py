@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-START_DEADLINE = 30.0
-STOP_DEADLINE = 30.0
+START_DEADLINE = 100.0
+STOP_DEADLINE = 100.0
 
 
 class Served(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from aio_pika.exceptions import ChannelPreconditionFailed, DeliveryError, PublishError
 
-DEADLINE = 30.0
+DEADLINE = 100.0
 Scenario = Callable[[AbstractChannel], Awaitable[None]]
 
 

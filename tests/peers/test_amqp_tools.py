@@ -16,7 +16,7 @@ Tool = Callable[..., subprocess.CompletedProcess[bytes]]
 def run(tool: Callable[[str], str], broker_url: str) -> Tool:
     def run(program: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         command = [tool(program), f"--url={broker_url}", *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, timeout=30, check=False)
+        return subprocess.run(command, input=stdin, capture_output=True, timeout=100, check=False)
 
     return run
 

@@ -1,12 +1,12 @@
 """The released EventMQ 0.3.13 on the other side of our engines: its client, job manager, scheduler, router, emq-cli."""
 
-import socket
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from peers.eventmq import Dealer, Programs, Router, pumped
+from ports import free_port
 from triomq.protocols.emqp import (
     AdminAsked,
     Informed,
@@ -127,12 +127,7 @@ def test_emq_cli_asks_and_reads_the_answer(programs: Programs, router: Router) -
 @pytest.fixture
 def released_router(programs: Programs) -> tuple[str, str]:
     """Return where a released router takes clients, and where workers."""
-    addresses = []
-    for _ in range(3):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            addresses.append(f"tcp://127.0.0.1:{free.getsockname()[1]}")
-    front, back, admin = addresses
+    front, back, admin = (f"tcp://127.0.0.1:{free_port()}" for _ in range(3))
     programs.start("emq-router", FRONTEND_ADDR=front, BACKEND_ADDR=back, ADMINISTRATIVE_ADDR=admin)
     return front, back
 

@@ -1,9 +1,7 @@
 """The released EventMQ 0.3.13 under a broker: job managers that die, brokers that restart, clients by the hundred."""
 
-import socket
 from ast import literal_eval
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,6 +10,7 @@ import trio
 import zmq
 
 from peers.eventmq import DEADLINE, Programs, kill
+from ports import free_port
 from triomq.app import Broker, User, open_broker
 from triomq.clients import open_emqp_worker
 from triomq.endpoints import EMQP
@@ -77,21 +76,8 @@ async def test_jobs_with_guarantee_run_although_their_job_manager_is_killed(prog
         await until(lambda: not broker.directory.queues["default"].statistics().unsettled)
 
 
-@pytest.fixture
-def port() -> Iterator[int]:
-    """A port that is free whenever no broker listens there: as long as somebody holds it so, connections that begin on
-    this machine, a job manager's that looks for its broker among them, are not given it.
-    """
-    with closing(socket.socket()) as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        yield holder.getsockname()[1]
-
-
-async def test_job_manager_comes_back_after_a_restart_of_the_broker(
-    programs: Programs, tmp_path: Path, port: int
-) -> None:
-    config = EMQP(port=port)
+async def test_job_manager_comes_back_after_a_restart_of_the_broker(programs: Programs, tmp_path: Path) -> None:
+    config = EMQP(port=free_port())
     async with open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker:
         start_job_manager(programs, address_of(broker))
         await until(lambda: slots(broker) == 2)  # one whose ACK is lost waits for it for ever

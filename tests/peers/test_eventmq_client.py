@@ -1,14 +1,13 @@
 """Our client and our worker, with the released EventMQ 0.3.13 on the other side of a broker, or as the broker."""
 
 import json
-import socket
-from contextlib import ExitStack
 
 import pytest
 import trio
 
 from peers.eventmq import DEADLINE, Programs
 from peers.test_eventmq_broker import SENDER, USERS, address_of, start_job_manager, until, workers
+from ports import free_port
 from triomq.app import open_broker
 from triomq.clients import NotAnswered, open_emqp, open_emqp_worker
 from triomq.endpoints import EMQP
@@ -60,11 +59,7 @@ async def test_our_client_has_a_hundred_jobs_done_by_a_released_job_manager(prog
 @pytest.fixture
 def router(programs: Programs) -> tuple[str, str]:
     """Where a released router takes clients, and where workers."""
-    with ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(3)]
-        for each in taken:
-            each.bind(("127.0.0.1", 0))
-        front, back, admin = (f"tcp://127.0.0.1:{each.getsockname()[1]}" for each in taken)
+    front, back, admin = (f"tcp://127.0.0.1:{free_port()}" for _ in range(3))
     programs.start("emq-router", FRONTEND_ADDR=front, BACKEND_ADDR=back, ADMINISTRATIVE_ADDR=admin)
     return front, back
 

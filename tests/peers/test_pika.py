@@ -224,7 +224,7 @@ def test_single_active_consumer_is_followed_by_the_next(channel: BlockingChannel
 def test_consumer_generator_gives_back_what_it_has_not_yielded(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, *NUMBERS)
     bodies = []
-    for method, _, body in channel.consume(queue, inactivity_timeout=20):
+    for method, _, body in channel.consume(queue, inactivity_timeout=100):
         bodies.append(body)
         channel.basic_ack(method.delivery_tag)
         if len(bodies) == 4:

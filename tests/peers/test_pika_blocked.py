@@ -74,7 +74,7 @@ def test_flood_is_held_until_messages_are_consumed_and_nothing_is_lost(
         channel.basic_consume(name, take)
         wait_until(connection, lambda: len(found) == COUNT, "all messages")
         assert found == [str(number) for number in range(COUNT)]
-        flood.join(10)
+        flood.join(100)
         assert flood.error is None
         assert flood.unblocked.is_set()
         channel.queue_delete(name)
@@ -98,7 +98,7 @@ def test_publishing_consumer_is_refused_and_goes_on_consuming(small_url: str, na
             channel.basic_ack(tags[-1])
             wait_until(connection, partial(_has, tags, count), "the next delivery")
         channel.basic_ack(tags[-1])
-        flood.join(10)
+        flood.join(100)
         assert flood.error is None
         channel.queue_delete(name)
 

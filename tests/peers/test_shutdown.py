@@ -61,7 +61,7 @@ def test_sigterm_tells_connected_clients_and_ends_with_zero(served: Served) -> N
             assert (method.reply_code, method.reply_text[:17]) == (320, "CONNECTION_FORCED")
             peer.send(0, commands.Connection.CloseOk())
             assert peer.ended()
-    assert served.process.wait(30) == 0
+    assert served.process.wait(100) == 0
 
 
 def _next_on_channel_zero(peer: RawPeer) -> object:
@@ -81,7 +81,7 @@ def test_pika_client_hears_that_the_broker_goes(served: Served) -> None:
     served.process.terminate()
     with pytest.raises(AMQPConnectionError):
         wait_until(connection, lambda: False)
-    assert served.process.wait(30) == 0
+    assert served.process.wait(100) == 0
 
 
 def test_two_brokers_know_nothing_of_each_other(

@@ -15,7 +15,7 @@ GROWTH = 1.1
 """How much larger than after a fifth of the time the broker may be at the end."""
 WHOLE = 10
 """Minutes from which on that is judged: in the first two a broker is still getting into its stride."""
-PATIENCE = 60.0
+PATIENCE = 100.0
 """Seconds in which everything that was confirmed has to come out, once publishing has ended."""
 
 

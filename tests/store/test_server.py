@@ -50,7 +50,7 @@ class Broker:
 
     def __init__(self, directory: Path, *, fresh: bool = True) -> None:
         self.wire, theirs = socket.socketpair()
-        self.wire.settimeout(20)
+        self.wire.settimeout(100)
         self.reader = StoreFrameReader()
         self.frames: list[ToStore | FromStore] = []
         self.thread = threading.Thread(target=serve, args=(theirs, directory), kwargs={"fresh": fresh, "patience": 0})
@@ -66,7 +66,7 @@ class Broker:
 
     def leave(self) -> None:
         self.wire.close()
-        self.thread.join(20)
+        self.thread.join(100)
         assert not self.thread.is_alive()
 
 
@@ -212,7 +212,7 @@ def process(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], socket.s
     command = [sys.executable, "-m", "triomq.store.server", "--fresh", "--wire", str(theirs.fileno()), str(directory)]
     started = subprocess.Popen(command, pass_fds=[theirs.fileno()])
     theirs.close()
-    ours.settimeout(20)
+    ours.settimeout(100)
     with started, ours:
         yield started, ours
 
@@ -224,7 +224,7 @@ def test_process_serves_and_ends_with_its_wire(tmp_path: Path) -> None:
         wire.sendall(b"".join(encode_frame(Write(OperationBatch(1, [DECLARE])))))
         assert reader.feed(wire.recv(1 << 16)) == [BatchesCommitted(1)]
         wire.close()
-        assert started.wait(20) == 0
+        assert started.wait(100) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

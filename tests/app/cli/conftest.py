@@ -1,15 +1,14 @@
 """A served broker for the commands that look into one, and those commands run in this process."""
 
 import itertools
-import socket
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import NamedTuple
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from peers.served import open_served
+from ports import free_port
 from triomq.app.cli.commands import make_app
 from triomq.clients import BlockingConnection, open_blocking
 from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk
@@ -34,9 +33,7 @@ class ServedJobs(NamedTuple):
 
 @pytest.fixture(scope="session")
 def served_jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedJobs]:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     config = tmp_path_factory.mktemp("jobs") / "triomq.toml"
     config.write_text(f'[[endpoints]]\ntype = "amqp"\nport = 0\n[[endpoints]]\ntype = "emqp"\nport = {port}\n')
     with open_served(str(config)) as served:

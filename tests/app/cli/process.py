@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE = 30.0  # seconds; a laden machine may need more than the one that it takes
+PATIENCE = 100.0  # seconds; a laden machine may need more than the one that it takes
 
 
 def run(*options: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

@@ -167,6 +167,6 @@ def test_reader_that_ends_early_ends_get_silently_and_leaves_the_rest(
     assert process.stderr is not None
     assert process.stdout.readline().startswith(b"[1] ")
     process.stdout.close()
-    assert (process.stderr.read(), process.wait(30)) == (b"", 0)
+    assert (process.stderr.read(), process.wait(100)) == (b"", 0)
     process.stderr.close()
     assert len(bodies(connection, queue)) > 100

@@ -89,7 +89,7 @@ def test_purge_asks_on_a_terminal(
     command = [sys.executable, "-m", "triomq", "purge", queue, "--url", url]
     with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         os.write(ours, answer)
-        printed, _ = process.communicate(timeout=30)
+        printed, _ = process.communicate(timeout=100)
     os.close(ours)
     os.close(theirs)
     assert f"Drop all ready messages of '{queue}'?".encode() in printed

@@ -83,7 +83,7 @@ def test_watcher_connects_again() -> None:
         served.process.send_signal(signal.SIGTERM)
         with pytest.raises(Disconnected, match="320 CONNECTION_FORCED"):
             look_on(watcher)
-        served.process.wait(30)
+        served.process.wait(100)
         with pytest.raises(Disconnected, match="no broker can be reached"):
             watcher.look()
         watcher.close()
@@ -168,7 +168,7 @@ def lines(url: str, *, stdin: int = subprocess.DEVNULL) -> Iterator[tuple[subpro
         assert process.stderr is not None
         try:
             yield process, process.stdout
-            assert (process.stderr.read(), process.wait(30)) == (b"", 0)
+            assert (process.stderr.read(), process.wait(100)) == (b"", 0)
         finally:
             process.kill()
 
@@ -229,7 +229,7 @@ class Screen:
 
     def read_until(self, text: bytes) -> bytes:
         """Read what is drawn until this is."""
-        drawn, deadline = b"", time.monotonic() + 30
+        drawn, deadline = b"", time.monotonic() + 100
         while text not in drawn:
             assert time.monotonic() < deadline, f"{text!r} did not come: {drawn[-2000:]!r}"
             if select.select([self.terminal], [], [], 0.1)[0]:
@@ -240,7 +240,7 @@ class Screen:
         """See that the terminal is given back as it was, and give the exit code."""
         left = self.read_until(LEAVE_SCREEN)
         assert b"Traceback" not in left
-        code = self.process.wait(30)
+        code = self.process.wait(100)
         assert termios.tcgetattr(self.theirs) == self.before
         os.close(self.theirs)
         os.close(self.terminal)

@@ -30,7 +30,7 @@ from triomq.app.portal import (
 )
 from triomq.errors import RestartLimitExceeded
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 """Seconds after which a call that should come back has failed; a laden machine may need some."""
 
 TWINS: dict[type, type] = {

@@ -140,7 +140,7 @@ async def test_error_of_the_block_comes_out_as_it_is(connection: AMQPConnection)
 async def test_returned_messages_can_be_read_where_nothing_is_confirmed(connection: AMQPConnection) -> None:
     async with connection.open_channel(confirms=False) as channel:
         await channel.publish("", "nowhere", b"x", BasicProperties(type="t"), mandatory=True)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             returned = await channel.returns.receive()
     assert (returned.code, returned.exchange, returned.routing_key, returned.body) == (312, "", "nowhere", b"x")
     assert returned.properties.type == "t"
@@ -174,12 +174,14 @@ async def test_shared_limit_holds_for_all_consumers_of_a_channel(channel: AMQPCh
     for _ in range(5):
         await channel.publish("", queue, b"")
     async with channel.consume(queue, prefetch=0) as one, channel.consume(queue, prefetch=0) as other:
-        found = []
+        with trio.fail_after(60):
+            while channel.statistics().unsettled < 2:  # noqa: ASYNC110 (no event to wait for)
+                await trio.sleep(0.01)
         for deliveries in (one, other):
-            with trio.move_on_after(0.3):
-                async for delivery in deliveries:
-                    found.append(delivery)
-        assert len(found) == 2
+            with trio.move_on_after(0.2):
+                async for _ in deliveries:
+                    pass
+        assert channel.statistics().unsettled == 2
 
 
 async def test_flow_can_be_asked_for(channel: AMQPChannel) -> None:

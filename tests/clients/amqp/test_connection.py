@@ -130,7 +130,7 @@ async def test_broker_that_falls_silent_is_given_up() -> None:
     def stuck(engine: AMQPEngine, event: Event) -> None:
         confirming(engine, event)
         if isinstance(event, Received) and isinstance(event.method, QueuePurge):
-            stop.wait(20)
+            stop.wait(100)
             raise HungUp
 
     with open_peer(stuck) as url:
@@ -199,7 +199,7 @@ async def test_publishing_waits_while_it_is_blocked() -> None:
 
     with open_peer(block) as url:
         async with open_amqp(url) as connection, connection.open_channel() as channel:
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while connection.blocked is None:  # noqa: ASYNC110 (no event to wait for)
                     await trio.sleep(0.001)
             assert connection.blocked == "memory"
@@ -229,7 +229,7 @@ async def test_publishing_waits_while_the_broker_wants_no_flow() -> None:
 
     with open_peer(stop) as url:
         async with open_amqp(url) as connection, connection.open_channel() as channel:
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while not flows:  # noqa: ASYNC110 (no event to wait for)
                     await trio.sleep(0.001)
             async with trio.open_nursery() as nursery:
@@ -247,7 +247,7 @@ async def test_broker_that_takes_no_octets_holds_publishers_back() -> None:
     def deaf(engine: AMQPEngine, event: Event) -> None:
         confirming(engine, event)
         if isinstance(event, PublishRun):
-            stop.wait(20)
+            stop.wait(100)
             raise HungUp
 
     with open_peer(deaf) as url:
@@ -348,7 +348,7 @@ async def test_connection_that_is_left_in_the_middle_of_a_peer_s_silence_ends(mo
         with pytest.raises(Disconnected):
             async with open_amqp(url):
                 pass
-    with open_peer(silent) as url, trio.fail_after(5):
+    with open_peer(silent) as url, trio.fail_after(60):
         async with open_amqp(url):
             pass
 
@@ -377,7 +377,7 @@ async def test_broker_that_is_killed_is_found_again_at_its_place() -> None:
             queue = await channel.declare_queue("q")
             async with channel.consume(queue) as deliveries:
                 await trio.to_thread.run_sync(served.terminate)
-                with trio.fail_after(20):
+                with trio.fail_after(60):
                     await channel.publish("", "q", b"x", mandatory=True)
                     with await anext(deliveries) as delivery:
                         assert delivery.body == b"x"

@@ -20,7 +20,7 @@ from triomq.protocols.amqp import (
     RestMSPipeDelete,
 )
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ async def connection(proxy: Proxy) -> AsyncIterator[AMQPConnection]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110 (no event to wait for)
             await trio.sleep(0.01)
 
@@ -28,14 +28,14 @@ async def until(condition: Callable[[], bool]) -> None:
 async def cut(proxy: Proxy, connection: AMQPConnection) -> None:
     """Cut the connection and wait until it has come back."""
     proxy.cut()
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         await connection.wait_disconnected()
         await connection.wait_connected()
 
 
 async def take(deliveries: Deliveries, count: int) -> list[bytes]:
     found = []
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async for delivery in deliveries:
             with delivery:
                 found.append(delivery.body)
@@ -187,10 +187,10 @@ async def test_unsettled_messages_come_again(proxy: Proxy, connection: AMQPConne
         for body in (b"a", b"b", b"c", b"d"):
             await channel.publish("", name, body)
         async with channel.consume(name) as deliveries:
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 (await anext(deliveries)).accept()
                 old = await anext(deliveries)
-                await trio.testing.wait_all_tasks_blocked(0.05)
+                await channel.declare_queue(name, passive=True)  # answered, so the ack before it was read
                 await cut(proxy, connection)
                 old.accept()  # belongs to the connection that is gone
                 again = [await anext(deliveries) for _ in range(3)]
@@ -210,6 +210,7 @@ async def test_limits_come_back_too(proxy: Proxy, connection: AMQPConnection, na
             for _ in range(5):
                 await channel.publish("", name, b"x")
             await anext(deliveries)
+            await until(lambda: channel.statistics().unsettled == 2)
             await trio.sleep(0.2)
             assert channel.statistics().unsettled == 2
 
@@ -223,7 +224,7 @@ async def test_topology_that_cannot_be_made_again_ends_the_connection(
         await admin.declare_queue(name, arguments={"x-max-length": 1})
         proxy.cut()
         await until(lambda: not connection.statistics().is_connected)
-        with trio.fail_after(20), pytest.raises(PreconditionFailed, match="x-max-length"):
+        with trio.fail_after(60), pytest.raises(PreconditionFailed, match="x-max-length"):
             await channel.purge(name)
         await admin.delete_queue(name)
 
@@ -239,7 +240,7 @@ async def test_consumer_whose_queue_is_gone_fails(
             await until(lambda: not connection.statistics().is_connected)
             await admin.delete_queue(name)
             proxy.refusing = False
-            with trio.fail_after(20), pytest.raises(NotFound):
+            with trio.fail_after(60), pytest.raises(NotFound):
                 await anext(deliveries)
         async with connection.open_channel() as channel:
             await channel.declare_queue(name, exclusive=True)
@@ -252,7 +253,7 @@ async def test_connection_gives_up_after_so_many_attempts(proxy: Proxy, name: st
         async with channel.consume(name) as deliveries:
             proxy.refusing = True
             proxy.cut()
-            with trio.fail_after(20), pytest.raises(Disconnected):
+            with trio.fail_after(60), pytest.raises(Disconnected):
                 await anext(deliveries)
             assert proxy.accepted == 4
             with pytest.raises(Disconnected):
@@ -292,8 +293,8 @@ async def test_connection_may_be_cut_while_it_comes_back(
 
 
 async def test_leaving_while_it_is_away_takes_no_time(proxy: Proxy) -> None:
-    with trio.fail_after(5):
-        async with open_amqp(proxy.url, reconnect=Reconnect(delay=60, max_delay=60)) as connection:
+    with trio.fail_after(60):
+        async with open_amqp(proxy.url, reconnect=Reconnect(delay=600, max_delay=600)) as connection:
             async with connection.open_channel() as channel:
                 queue = await channel.declare_queue(exclusive=True)
                 async with channel.consume(queue):
@@ -309,7 +310,7 @@ async def test_the_log_tells_of_the_loss_of_each_attempt_and_of_the_return(
     proxy.cut()
     await until(lambda: "cannot connect again" in caplog.text)
     proxy.refusing = False
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         await connection.wait_connected()
     records = [record for record in caplog.records if record.name == "triomq.clients"]
     lines = [(record.levelname, record.message) for record in records]
@@ -329,9 +330,9 @@ async def test_the_log_says_when_a_connection_is_given_up(proxy: Proxy, caplog: 
     async with open_amqp(proxy.url, reconnect=Reconnect(delay=0.01, attempts=2)) as connection:
         proxy.refusing = True
         proxy.cut()
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await connection.wait_disconnected()
-        with pytest.raises(Disconnected), trio.fail_after(20):
+        with pytest.raises(Disconnected), trio.fail_after(60):
             await connection.wait_connected()
     given_up = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [(record.message, record.__dict__["fields"]["attempt"]) for record in given_up] == [

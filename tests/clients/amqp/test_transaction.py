@@ -100,7 +100,7 @@ async def test_lost_connection_rolls_the_transaction_back(proxy: Proxy, queue: s
             async with channel.transaction():
                 await channel.publish("", shared, b"x")
                 proxy.cut()
-                with trio.fail_after(10):
+                with trio.fail_after(60):
                     while not connection.statistics().reconnects:  # noqa: ASYNC110 (no event to wait for)
                         await trio.sleep(0.01)
                 await channel.publish("", shared, b"y")

@@ -1,13 +1,12 @@
 """``open_emqp`` and ``open_emqp_worker`` against our own broker, over real sockets."""
 
-import socket
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 import trio
 
+from ports import free_port
 from triomq.app import Broker, User, open_broker
 from triomq.clients import open_emqp, open_emqp_worker
 from triomq.endpoints import EMQP
@@ -34,7 +33,7 @@ def url_of(broker: Broker, who: str = "", more: str = "") -> str:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Broker]:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with open_broker(EMQP(port=0, heartbeat=0.1, silence=2.0), users=USERS, drain=0.2) as broker:
             await broker.declare_queue("q", durable=False)
             yield broker
@@ -167,9 +166,7 @@ async def test_conversation_goes_on_after_the_endpoint_was_away(broker: Broker) 
 
 
 async def test_client_and_worker_come_back_when_the_broker_was_restarted() -> None:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        config = EMQP(port=free.getsockname()[1], heartbeat=0.1, silence=2.0)
+    config = EMQP(port=free_port(), heartbeat=0.1, silence=20.0)
     url = f"emqp://127.0.0.1:{config.port}"
     began, ended, lost = trio.Event(), trio.Event(), trio.Event()
 
@@ -193,7 +190,7 @@ async def test_client_and_worker_come_back_when_the_broker_was_restarted() -> No
             await emqp.request("q", b"never")
         lost.set()
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(serve)
             await began.wait()

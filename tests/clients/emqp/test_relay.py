@@ -20,7 +20,7 @@ Work = Callable[[EMQPJob], Awaitable[None]]
 
 @pytest.fixture(params=["memory", "sockets"])
 async def where(request: pytest.FixtureRequest) -> AsyncIterator[EMQPConnector]:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         if request.param == "memory":
             async with open_broker(users={}) as broker:
                 await broker.declare_queue("q", durable=False)

@@ -1,12 +1,11 @@
 """A client and a worker whose broker is restarted while they have a job: it is done once, and answered."""
 
-import socket
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import trio
 
+from ports import free_port
 from triomq.app import open_broker
 from triomq.clients import open_emqp, open_emqp_worker
 from triomq.endpoints import EMQP
@@ -19,9 +18,7 @@ class Restarting:
     """A broker with a store that can be restarted."""
 
     def __init__(self, folder: Path) -> None:
-        with closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self._config = EMQP(port=free.getsockname()[1], heartbeat=0.1, silence=20.0)
+        self._config = EMQP(port=free_port(), heartbeat=0.1, silence=20.0)
         self.url = f"emqp://127.0.0.1:{self._config.port}?heartbeat=0.1&silence=20"
         self._folder = folder
         self._stop: Callable[[], None] = lambda: None

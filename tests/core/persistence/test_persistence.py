@@ -48,7 +48,7 @@ def test_sync_point_is_the_last_batch(disk: SimulatedDisk, persistence: Persiste
 
 
 async def test_waiting_ends_when_the_batch_is_on_disk(disk: SimulatedDisk, persistence: Persistence) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         await persistence.wait_synced()
         disk.journal.add(DECLARE)
         persistence.mark_sync_point()

@@ -19,7 +19,7 @@ async def main() -> None:
     given = parser.parse_args()
     output = take_output()
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
-    endpoint = EMQP(port=given.port, heartbeat=0.5, silence=3.0)
+    endpoint = EMQP(port=given.port, heartbeat=0.5, silence=15.0)
     async with open_broker(endpoint, data_dir=given.directory, disk_reserve=0) as broker:
         await broker.declare_queue(QUEUE)  # what comes before its workers would go to the default one
         print(f"listening {broker.listening[0].port}", file=output)

@@ -13,6 +13,7 @@ from pathlib import Path
 import trio
 
 import triomq
+from ports import free_port
 from triomq import open_broker
 from triomq.clients.emqp.connection import EMQPConnection
 from triomq.clients.emqp.opening import open_emqp
@@ -34,8 +35,8 @@ WORKER, POOL = "crash.jobs.worker", "crash.jobs.pool"
 DEAD = "jobs.dead"
 """The queue of jobs that were given up."""
 
-PATIENCE = 40.0
-"""Seconds in which no job ends until those that are missing count as lost: a worker counts as gone after 3, a job that
+PATIENCE = 90.0
+"""Seconds in which no job ends until those that are missing count as lost: a worker counts as gone after 15, a job that
 was out when the broker was killed is held for 10, and three deaths are given."""
 
 
@@ -51,7 +52,7 @@ class Party:
         self.life: Life | None = None
         self.workers: list[tuple[str, trio.Process]] = []
         self.said = b""
-        self._port = 0
+        self._port = free_port()
         self.started_at = 0.0
         """When the last broker did."""
 

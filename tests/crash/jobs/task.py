@@ -4,7 +4,7 @@ import msgspec
 
 QUEUE = "work"
 
-URL = "emqp://127.0.0.1:{}?heartbeat=0.5&silence=3&timeout=60"
+URL = "emqp://127.0.0.1:{}?heartbeat=0.5&silence=15&timeout=60"
 
 
 class Task(msgspec.Struct, frozen=True):

@@ -205,7 +205,7 @@ async def test_message_that_expires_while_no_broker_runs_becomes_a_dead_letter(t
     later(70)
     async with at_home(tmp_path, drain=0.1) as home:
         await home.done(BasicConsume("letters", no_ack=True))
-        with trio.fail_after(3):
+        with trio.fail_after(60):
             (letter,) = await home.client.deliveries(1)
         (death,) = headers(letter)["x-death"]  # type: ignore[misc]
         assert (death["reason"], death["queue"]) == ("expired", "q")
@@ -286,7 +286,7 @@ async def test_paged_messages_expire_too(tmp_path: Path) -> None:
         await home.publish("q", bytes(3000), properties=TRANSIENT)
         await home.publish("q", b"away", properties=TRANSIENT)
         await home.done(BasicConsume("letters", no_ack=True))
-        with trio.fail_after(3):
+        with trio.fail_after(60):
             assert [found.body for found in await home.client.deliveries(2)] == [bytes(3000), b"away"]
 
 

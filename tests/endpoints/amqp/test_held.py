@@ -38,7 +38,7 @@ from triomq.protocols.amqp import (
 @asynccontextmanager
 async def opened(directory: Path) -> AsyncIterator[Home]:
     """Open a broker with a store in a process of its own, and something to change in it."""
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with at_home(directory, store_host="process") as home:
             await home.client.call(1, QueueDeclare("q", durable=True))
             await home.client.call(1, QueueDeclare("fleeting"))
@@ -142,7 +142,7 @@ async def test_answer_waits_for_its_own_records_and_not_for_those_of_others(tmp_
 
         for number in range(5):
             others.start_soon(declare, f"other-{number}")
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             for number in range(50):
                 await home.client.call(1, QueueDeclare(f"new-{number}", durable=True))
         others.cancel_scope.cancel()

@@ -232,7 +232,7 @@ async def test_end_of_the_broker_refuses_a_sink_and_closes_a_feed(client: Client
     assert await sink.refused() == (530, "530 NOT-ALLOWED the broker is shutting down")
     await feed.ended()
     await client.hang_up()
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         await endpoint.wait_empty()
 
 

@@ -59,13 +59,13 @@ class Served:
 
     async def count(self, trouble: str, most: int = 1) -> None:
         """Wait until so many messages have met a trouble."""
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while self.endpoint.troubles[trouble] < most:  # noqa: ASYNC110  # a thread of libzmq works
                 await trio.sleep(0.001)
 
     async def wait_ready(self, queue: str, count: int) -> None:
         """Wait until so many messages are ready in a queue."""
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while queue not in self.broker.directory.queues or (  # noqa: ASYNC110  # as above
                 (await self.broker.queue(queue).statistics()).ready != count
             ):

@@ -92,7 +92,7 @@ class RawPeer:
 
     async def read_again(self, command: bytes, count: int) -> None:
         """Read until there are so many messages of a command, after ``stop_reading``."""
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while len(self.of(command)) < count:
                 for frames in await self._socket.receive():
                     self._take(frames)
@@ -138,7 +138,7 @@ class RawPeer:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for what is to come."""
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while not condition():
                 await self._changed.wait()
 

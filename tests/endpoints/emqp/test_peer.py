@@ -96,7 +96,7 @@ async def test_peer_that_never_said_what_it_is_is_forgotten_after_a_while(
     client = served.connect()
     await client.request(CALL)
     await served.wait_ready("default", 1)
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         while served.endpoint.peers:  # noqa: ASYNC110  # a thread of libzmq works
             await trio.sleep(0.005)
 
@@ -112,7 +112,7 @@ async def test_client_that_was_forgotten_gets_its_answer_from_a_worker_at_anothe
         await worker.work("q", ready=1)
         await client.request(CALL, headers=b"reply-requested")
         (request,) = await worker.hear(b"REQUEST")
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while len(served.endpoint.peers) > 1:  # noqa: ASYNC110  # a thread of libzmq works
                 await trio.sleep(0.005)
         await worker.reply(request)
@@ -143,7 +143,7 @@ async def test_answer_is_for_the_user_that_has_asked_whoever_has_its_identity_no
     (request,) = await worker.hear(b"REQUEST")
     await asking.close()
     other = logged_in(guarded, "other", b"same")
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         while not other.heard:
             await other.send(b"INFORM", b"", b"client", b'{"v": 1, "capabilities": ["jobs"]}')
             await trio.sleep(0.05)

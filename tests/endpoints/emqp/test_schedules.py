@@ -59,7 +59,7 @@ async def tick(served: Served, times: Times, seconds: float) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110  # a thread of libzmq works
             await trio.sleep(0.01)
 

@@ -17,7 +17,7 @@ from ..raw import BODY, HEADER, METHOD, RawFrame, RawPeer, encode
 Basic, Channel, Connection = commands.Basic, commands.Channel, commands.Connection
 Step = Method | bytes
 
-PATIENCE = 5.0  # seconds until something that must come counts as missing
+PATIENCE = 15.0  # seconds until something that must come counts as missing
 PATIENCE_AFTER_SILENCE = 0.3  # the same once something was missing, or after a close: little more is expected
 SOON = 0.02  # seconds between two looks at a queue that something is on its way to
 RESET = "reset"

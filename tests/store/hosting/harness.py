@@ -22,7 +22,7 @@ class Harness:
         self.supervisor = supervisor
 
     async def committed(self) -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await self.supervisor.ref.ask(WaitCommitted())
 
     async def fetched(self, first: int, stop: int) -> Answer:
@@ -34,7 +34,7 @@ class Harness:
             done.set()
 
         self.journal.fetch(1, first, stop, 1 << 20, note)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await done.wait()
         return answers[0]
 

@@ -42,5 +42,5 @@ async def test_process_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: 
 async def test_process_that_cannot_start_is_a_stream_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     async with open_host(StoreSettings(tmp_path, "process", patience=0), fresh=True) as host:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             assert await host.stream.receive_some() == b""

@@ -197,7 +197,7 @@ async def test_the_process_ends_by_itself_when_its_broker_is_killed(tmp_path: Pa
         recovered = one.journal.recovered
         assert recovered is not None
         assert recovered.queues[1].count
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         await trio.lowlevel.wait_readable(store)  # it has ended
     os.close(store)
 
@@ -216,7 +216,7 @@ async def test_disk_that_takes_no_more_is_waited_for(tmp_path: Path, host: HostK
         _, hard = resource.prlimit(one.supervisor.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         one.journal.append(1, 1, b"head", [b"a" * 100_000], 100000)
         before = one.journal.committed
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await failed.wait()
         assert isinstance(faults[0], StoreUnwritable)  # a limit is no full disk, but as much in the way
         assert (one.journal.committed, one.journal.fault) == (before, faults[0])
@@ -251,7 +251,7 @@ async def test_broker_without_descriptors_for_a_new_process_goes_on_and_tries_ag
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))  # those that are open stay open
         try:
             os.kill(one.supervisor.pid, signal.SIGKILL)
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 await changed.wait()
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)

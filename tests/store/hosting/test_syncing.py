@@ -42,7 +42,7 @@ async def test_batches_are_not_confirmed_while_syncing_fails(
         one.journal.on_fault(lambda fault: attempts.set())
         one.journal.append(1, 1, b"head", [b"a"], 1)
         one.journal.append(1, 2, b"head", [b"b"], 1)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await attempts.wait()
         assert isinstance(faults[0], StoreUnwritable)
         assert one.journal.committed == before
@@ -68,7 +68,7 @@ async def test_sync_that_failed_leaves_nothing_behind_the_end_of_the_log(
         failed = trio.Event()
         one.journal.on_fault(lambda fault: failed.set())
         one.journal.append(1, 2, b"head", [b"a"], 1)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await failed.wait()
         fails.unlink()
         await one.committed()

@@ -53,14 +53,14 @@ class Guarded:
 
     async def outcome(self, watch: zmq.Socket[bytes]) -> int:
         """Wait for the end of the handshake."""
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while not watch.poll(0):  # noqa: ASYNC110  # a thread of libzmq works
                 await trio.sleep(0.001)
         return int.from_bytes(watch.recv_multipart()[0][:2], "little")
 
     async def message(self) -> tuple[str, list[Frames]]:
         """Wait for a message, and return its user, and what has come of that one."""
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while not self.received:  # noqa: ASYNC110  # a thread of libzmq works
                 await trio.sleep(0.001)
         ((_, user), messages), *_ = self.received.items()
@@ -107,7 +107,7 @@ async def test_curve_key_lets_its_owner_in(guarded: Guarded) -> None:
 
 async def test_peer_without_a_mechanism_is_asked_about_as_well(guarded: Guarded) -> None:
     watch = guarded.connect_as_it_is()
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         while not guarded.questions:  # noqa: ASYNC110  # a thread of libzmq works
             await trio.sleep(0.001)
     assert guarded.questions[0].mechanism is ZAPMechanism.NULL

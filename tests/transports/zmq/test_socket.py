@@ -57,7 +57,7 @@ async def test_receiving_waits_and_sends_of_other_tasks_do_not_eat_its_wake_up(s
     async def answer() -> None:
         received.extend(await bound.receive())
 
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer)
             await trio.testing.wait_all_tasks_blocked()

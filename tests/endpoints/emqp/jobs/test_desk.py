@@ -76,7 +76,7 @@ class Looking:
         return self.inspector.show(ShowJob(job))
 
     async def until(self, condition: Callable[[], object]) -> None:
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while not condition():  # noqa: ASYNC110  # threads of libzmq work
                 await trio.sleep(0.001)
 
@@ -129,7 +129,7 @@ async def test_list_goes_on_behind_each_cursor(looking: Looking) -> None:
     sent = [await looking.send("other queue"), await looking.send(), await looking.send(delay=60_000)]
     async with open_emqp_worker(f"emqp://127.0.0.1:{looking.endpoint.listener.port}", ["r"], slots=2) as worker:
         running = await looking.send("r")
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await worker.receive()
         whole = [entry for entry in looking.inspector.list_jobs(ListJobs()) if isinstance(entry, Paged)]
         assert [entry.record.id for entry in whole] == [running, *sent]
@@ -172,7 +172,7 @@ async def test_page_ends_where_enough_was_looked_at(looking: Looking, monkeypatc
 async def test_running_job_has_its_attempt_and_delayed_one_its_time(looking: Looking) -> None:
     async with open_emqp_worker(f"emqp://127.0.0.1:{looking.endpoint.listener.port}", ["q"], slots=1) as worker:
         job = await looking.send()
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             (got,) = await worker.receive()
         later = await looking.send(delay=60_000)
         running, delayed = looking.list()
@@ -187,7 +187,7 @@ async def test_running_job_has_its_attempt_and_delayed_one_its_time(looking: Loo
 async def test_parked_job_is_listed(looking: Looking) -> None:
     async with open_emqp_worker(f"emqp://127.0.0.1:{looking.endpoint.listener.port}", ["q"], slots=2) as worker:
         jobs = [await looking.send(key="k", limit=1) for _ in range(2)]
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await worker.receive()
         await looking.until(lambda: [job.state for job in looking.list()] == ["running", "parked"])
         assert [job.id for job in looking.list()] == jobs
@@ -216,7 +216,7 @@ async def test_waiting_job_is_cancelled_at_once_and_is_listed_no_more(looking: L
 async def test_running_job_is_cancelled_by_its_worker(looking: Looking) -> None:
     async with open_emqp_worker(f"emqp://127.0.0.1:{looking.endpoint.listener.port}", ["q"], slots=1) as worker:
         job = await looking.send()
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             (got,) = await worker.receive()
         assert not looking.cancel(job)
         assert looking.list()[0].state == "cancelling"
@@ -241,7 +241,7 @@ async def fail(looking: Looking, **extension: object) -> str:
     """Have a job fail for good."""
     async with open_emqp_worker(f"emqp://127.0.0.1:{looking.endpoint.listener.port}", ["q"], slots=1) as worker:
         job = await looking.send(message=OTHER, **extension)
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             (got,) = await worker.receive()
         got.end("failed", type="ValueError", text="no such number", traceback="line 1\nline 2")
         worker.flush()
@@ -269,7 +269,7 @@ async def test_jobs_are_counted(looking: Looking) -> None:
     await fail(looking)
     async with open_emqp_worker(f"emqp://127.0.0.1:{looking.endpoint.listener.port}", ["q"], slots=1) as worker:
         await looking.send()
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await worker.receive()
         found = looking.inspector.get_totals(GetJobTotals())
         assert (found.running, found.parked, found.dead) == (1, 0, 1)
@@ -296,7 +296,7 @@ async def test_dead_job_is_sent_again_under_a_new_id(looking: Looking) -> None:
     with pytest.raises(Refused, match="the same unique key"):
         looking.inspector.requeue(RequeueJob(job), looking._peer.publisher)
     async with open_emqp_worker(f"emqp://127.0.0.1:{looking.endpoint.listener.port}", ["q"], slots=1) as worker:
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             (got,) = await worker.receive()
         assert (got.id.decode(), got.attempt, got.message) == (again, 1, OTHER)
 
