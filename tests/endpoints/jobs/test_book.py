@@ -265,6 +265,28 @@ def test_expired_job_is_dropped_unstarted_and_its_requester_is_told(workshop: Wo
     assert worker.slots.free == 0
 
 
+def test_expired_job_is_answered_in_its_queue_and_leaves_its_key_for_good(workshop: Workshop) -> None:
+    workshop.send(b"1", Terms(deadline=workshop.now() + 5, unique="u"), durable=True)
+    workshop.pass_time(6)
+    assert (workshop.answers, workshop.state(b"1"), workshop.records.values) == ([(b"1", "expired")], "expired", {})
+    assert workshop.send(b"1") == Standing(b"1", "expired")
+    assert workshop.send(b"2", Terms(unique="u"), durable=True) is None
+    workshop.open_book()
+    worker = workshop.worker(2)
+    assert list(worker.out) == [b"2"]
+    assert workshop.send(b"3", Terms(unique="u")) == Standing(b"2", None)
+
+
+def test_job_that_runs_beyond_its_deadline_expires_if_its_worker_dies(workshop: Workshop) -> None:
+    worker = workshop.worker()
+    workshop.send(b"1", Terms(deadline=workshop.now() + 5))
+    workshop.pass_time(10)
+    assert workshop.state(b"1") == "running"
+    worker.die()
+    workshop.pass_time(2)
+    assert workshop.answers == [(b"1", "expired")]
+
+
 def test_child_has_the_deadline_of_its_parent_unless_its_own_is_earlier(workshop: Workshop) -> None:
     workshop.worker()
     now = workshop.now()

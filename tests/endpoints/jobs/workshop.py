@@ -143,8 +143,9 @@ class Workshop:
         self.stepped.rest()
 
     def look(self) -> None:
-        """Look at the lines whose time has come, as the endpoint's actor does."""
+        """Do what is due, as the endpoint's actor does."""
         self.stepped.turn(self.book.parking.look)
+        self.stepped.turn(self.book.endings.expire)
 
     def pass_time(self, seconds: float) -> None:
         self.stepped.pass_time(seconds)

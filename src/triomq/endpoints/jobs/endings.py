@@ -1,7 +1,7 @@
-"""Ends of jobs that no worker brings about: cancelled, their parent's attempt over, their messages vanished.
+"""Ends of jobs that no worker brings about: cancelled, expired, with their parent's attempt, with their message.
 
-- A cancelled job that waits stays in its queue, as there is no way to it there, and is dropped on its way out. Its
-  requester is answered at once.
+- A job that waits, and is cancelled or has waited for too long, stays in its queue, as there is no way to it there, and
+  is dropped on its way out. Its requester is answered at once.
 - A job's children belong to its attempt. When that ends in any way but ``ok`` they are cancelled, with their own
   children. A child that comes later is cancelled when it comes.
 - A queue may let go of messages: it is purged or deleted, they are too many or have come back too often, their time to
@@ -12,12 +12,18 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Literal
 
 from triomq.core import Outcome, settle
 from triomq.endpoints.jobs.hold import Hold
-from triomq.endpoints.jobs.job import BookedJob, End
+from triomq.endpoints.jobs.job import OVER, BookedJob, End
 from triomq.endpoints.jobs.register import Register
+
+_AT_ONCE: Final = 1_000
+"""Jobs that expire in one turn: some 5 ms, with their answers."""
+
+_PATIENCE: Final = 1.0
+"""Seconds until a job is looked at again that runs beyond its deadline."""
 
 _SETTLED: Final = 1.0
 """Seconds after which what was published is in its queue for certain, be the turns ever so long."""
@@ -68,8 +74,8 @@ class Endings:
 
     def _cancel(self, job: BookedJob, grace: float | None) -> bool:
         """Cancel one job; return whether it has ended."""
-        if job.stage in ("cancelling", "cancelled"):
-            return job.stage == "cancelled"
+        if job.stage == "cancelling" or job.stage in OVER:
+            return job.stage != "cancelling"
         if job.runner is not None:
             if job.runner.cancel(job, grace):
                 job.stage = "cancelling"
@@ -78,17 +84,29 @@ class Endings:
             # Its worker does not know how: it goes on, and nobody waits for it.
             self._register.close(job, "cancelled", answered=False)
             return True
-        parked = self._register.parking.take(job)
+        self._end_waiting(job, "cancelled")
+        return True
+
+    def _end_waiting(self, job: BookedJob, end: Literal["cancelled", "expired"]) -> None:
+        """End a job that is in its queue, or parked."""
+        register = self._register
+        parked = register.parking.take(job)
         if parked is not None:
             settle(parked.batch, Outcome.ACCEPT, (parked.position,))
-            self._register.close(job, "cancelled", answered=False)
-            return True
-        job.stage = "cancelled"
-        self._register.relations.free_unique(job)
-        if job.durable:
-            self._register.records.write(job)
-        self._register.report(job, "cancelled", answered=False)
-        return True
+            register.close(job, end, answered=False)
+            return
+        job.stage = end
+        register.relations.free_unique(job)
+        if end == "expired":  # its message says so in another life of the broker too
+            register.records.remove(job.id)
+        elif job.durable:
+            register.records.write(job)
+        register.report(job, end, answered=False)
+
+    def leave_queue(self, job: BookedJob, end: End) -> None:
+        """Forget a job that has ended before, since its message has left its queue at last."""
+        self._register.remove(job)
+        self._register.ended.add(job.id, end)
 
     def requester_left(self, requester: bytes) -> None:
         """Cancel the jobs that are tied to a requester."""
@@ -96,6 +114,23 @@ class Endings:
             job = self._register.jobs.get(name)
             if job is not None:
                 self.cancel(job, tree=True)
+
+    # Time
+
+    def expire(self) -> None:
+        """End jobs that wait, and whose deadline has come; to be called at ``Deadlines.next``."""
+        deadlines, now = self._register.deadlines, self._register.now()
+        for job in deadlines.take_due(now, _AT_ONCE):
+            if self._register.jobs.get(job.id) is not job or job.stage in OVER:
+                continue  # it was cancelled, or ended with another one
+            if (
+                job.runner is not None or job in self._hold
+            ):  # its worker is told to end it; if that dies, it waits again
+                deadlines.add(job, now + _PATIENCE)
+                continue
+            descendants = self._register.descendants(job)
+            self._end_waiting(job, "expired")
+            self.cancel_all(descendants)
 
     # Messages that have vanished
 
@@ -135,9 +170,8 @@ class Endings:
         self._hold.forget(job)
         if goes_on:
             self._register.remove(job)
-        elif job.stage == "cancelled":  # and answered
-            self._register.remove(job)
-            self._register.ended.add(job.id, "cancelled")
+        elif (over := OVER.get(job.stage)) is not None:
+            self.leave_queue(job, over)
         else:
             self.end(job, end)
 

@@ -479,3 +479,14 @@ async def test_job_whose_queue_lets_go_of_it_ends_and_frees_its_key(autojump_clo
     assert await take(worker)
     await desk.end(worker)
     assert (await lost.reply()).extension.state == "lost"
+
+
+async def test_job_that_no_worker_takes_in_time_has_expired_by_then(autojump_clock: object, desk: Desk) -> None:
+    ahead, began = desk.send(), trio.current_time()
+    request = desk.send(deadline=5_000, unique="u")
+    assert (await request.reply()).extension.state == "expired"
+    assert 5 <= trio.current_time() - began <= 6
+    assert await desk.state(request) == "expired"
+    again = desk.send(unique="u")
+    assert [job.id for job in await take(await desk.worker(slots=5), 3)] == [ahead.id, again.id]
+    assert await desk.state(request) == "expired"

@@ -147,18 +147,20 @@ class JobClock(Client):
 
     def started(self) -> None:
         """Look at the clock as soon as something is due earlier than what it waits for."""
-        self._book.parking.clock.on_earlier = self.reschedule
+        self._book.parking.clock.on_earlier = self._book.register.deadlines.on_earlier = self.reschedule
 
     def due_at(self) -> float:
         """Return when something is due, on Trio's clock."""
         now = self.context.unix_time()
-        due = min(self._book.parking.clock.next_deadline, self._book.hold.until)
+        book = self._book
+        due = min(book.parking.clock.next_deadline, book.register.deadlines.next, book.hold.until)
         return min(self._next_sweep, inf if due == inf else trio.current_time() + max(0.0, due - now))
 
     def due(self, now: float) -> None:
         """Do what is due."""
         book = self._book
         book.parking.look()
+        book.endings.expire()
         if book.hold:
             book.hold.release()
         if now >= self._next_sweep:
@@ -168,5 +170,5 @@ class JobClock(Client):
 
     def released(self) -> None:
         """Leave the clock to the next one."""
-        self._book.parking.clock.on_earlier = None
+        self._book.parking.clock.on_earlier = self._book.register.deadlines.on_earlier = None
         self.gone.set()
