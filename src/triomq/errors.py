@@ -2,7 +2,7 @@
 
 TriomqError
 ├─ ProtocolError            LocalProtocolError (our misuse) · RemoteProtocolError (the peer's)
-├─ Refused                  Unroutable · QueueUnreadable · SinkBroken
+├─ Refused                  Unroutable · QueueUnreadable · SinkBroken · NotForStreams · OutOfRange
 │  ├─ NotFound              NoSuchSink · NoSuchQueue · QueueStopped
 │  ├─ AccessRefused         InExclusiveUse · ForeignResource · SinkInternal
 │  ├─ PreconditionFailed    Inequivalent · SinkInUse · QueueInUse · QueueNotEmpty
@@ -14,6 +14,7 @@ TriomqError
 │  │                        NoSuchJob · ResultNotKept
 │  └─ JobFailed             JobTimedOut · JobCancelled · JobExpired · WorkerLost · JobsFailed (an ExceptionGroup, too)
 ├─ StoreError               StoreLocked · StoreCorrupt · StoreTooNew · DiskFull · StoreUnwritable
+├─ ChunkDamaged
 └─ ConfigError
 
 ``Refused`` is an answer, not a crash: a handler that raises it refuses its asker's request, and its actor goes on.
@@ -186,6 +187,38 @@ class QueueUnreadable(_About, Refused):
     _text = "queue {!r} cannot be read from disk; the log and `triomq store check` say why"
 
 
+class NotForStreams(Refused):
+    """A stream keeps what was read, so it knows nothing that takes messages out of a queue.
+
+    Args:
+        name: The stream's name.
+        what: What was asked for, as a word or two: ``"get"``, ``"purge"``.
+    """
+
+    def __init__(self, name: str, what: str) -> None:
+        self.name = name
+        self.what = what
+        super().__init__(f"{what} is not for stream {name!r}, which keeps what was read; open a feed at an offset")
+
+
+class OutOfRange(Refused):
+    """The stream has dropped the records at this offset: retention was faster than the reader.
+
+    Args:
+        name: The stream's name.
+        offset: The offset that was asked for.
+        first: The lowest offset that can be read.
+        stop: One more than the highest one.
+    """
+
+    def __init__(self, name: str, offset: int, first: int, stop: int) -> None:
+        self.name = name
+        self.offset = offset
+        self.first = first
+        self.stop = stop
+        super().__init__(f"stream {name!r} has offsets {first} to {stop - 1}, and {offset} is gone; read from {first}")
+
+
 class SinkBroken(_About, Refused):
     """The sink crashed at this request, or so often before that it was stopped."""
 
@@ -226,6 +259,10 @@ class NoSuchActor(ActorError):
 
 class RestartLimitExceeded(ActorError):
     """A supervisor restarted its children too often; ``__cause__`` is the last failure."""
+
+
+class ChunkDamaged(TriomqError):
+    """Records of a stream are not what was written; the text names their offsets, as far as they are known."""
 
 
 class StoreError(TriomqError):

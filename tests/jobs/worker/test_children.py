@@ -2,12 +2,16 @@ import os
 import random
 import signal
 from collections import Counter
+from math import inf
 from pathlib import Path
 
 import trio
 from tests.jobs.worker.conftest import Fifos, Recorder, make_job, running_children
 
 from triomq.jobs.child.execution import Ending
+from triomq.jobs.worker.children import ChildSet
+from triomq.jobs.worker.means import AHEAD
+from triomq.jobs.worker.pooled import PooledJob
 
 
 async def test_children_run_jobs(recorder: Recorder) -> None:
@@ -63,6 +67,71 @@ async def test_children_that_are_killed_at_random_lose_no_job_and_run_none_twice
     lost = {job.task.payload for job in recorder.endings}
     assert len(lost) <= killed
     assert len(times) >= 20_000 - len(lost)
+
+
+def make_jobs(count: int, seconds: float) -> list[PooledJob]:
+    """Make jobs that are known to take so long."""
+    jobs = [make_job("nothing") for _ in range(count)]
+    for job in jobs:
+        job.kind.mean.add(seconds)
+    return jobs
+
+
+def take_at_once(children: ChildSet, jobs: list[PooledJob]) -> None:
+    """Give jobs to children that have just begun what they have."""
+    children.take(jobs)
+    for child in children.children:
+        child.began = inf
+
+
+def loads(children: ChildSet) -> list[int]:
+    return sorted(child.held for child in children.children)
+
+
+async def test_few_children_do_the_short_jobs(recorder: Recorder) -> None:
+    async with running_children(recorder, 3) as children:
+        take_at_once(children, make_jobs(5, 0.00001))
+        assert loads(children) == [0, 0, 5]
+        take_at_once(children, make_jobs(20, 0.00001))
+        assert loads(children) == [0, 0, 25]
+        take_at_once(children, make_jobs(20, 0.00001))
+        assert loads(children) == [0, 13, 32]
+
+
+async def test_all_children_do_short_jobs_if_there_are_many(recorder: Recorder) -> None:
+    async with running_children(recorder, 3) as children:
+        children.take(make_jobs(3 * 11 + 3, 0.00007))
+        assert loads(children) == [12, 12, 12]
+
+
+async def test_job_that_is_long_or_unknown_begins_at_once_while_a_child_is_idle(recorder: Recorder) -> None:
+    async with running_children(recorder, 3) as children:
+        children.take(make_jobs(5, 0.00001))
+        children.take([make_job("nothing")])
+        assert loads(children) == [0, 1, 5]
+        children.take(make_jobs(1, 0.001))
+        assert loads(children) == [1, 1, 5]
+    async with running_children(recorder, 3) as children:
+        children.take([make_job("nothing") for _ in range(5)])
+        assert loads(children) == [1, 1, 1]
+
+
+async def test_short_job_does_not_go_behind_an_unknown_one(recorder: Recorder) -> None:
+    async with running_children(recorder, 2) as children:
+        children.take([make_job("nothing")])
+        children.take(make_jobs(5, 0.00001))
+        assert loads(children) == [1, 5]
+
+
+async def test_short_jobs_do_not_go_to_a_child_that_has_not_answered_for_long_while_another_is_idle(
+    recorder: Recorder,
+) -> None:
+    async with running_children(recorder, 2) as children:
+        children.take(make_jobs(5, 0.00001))
+        (child,) = [child for child in children.children if child.held]
+        child.began -= AHEAD
+        children.take(make_jobs(6, 0.00001))
+        assert loads(children) == [5, 6]
 
 
 async def test_jobs_behind_a_slow_one_go_to_another_child(recorder: Recorder, fifos: Fifos) -> None:
@@ -254,3 +323,12 @@ async def test_child_that_stands_still_keeps_one_job_and_goes_on_later(recorder:
         await recorder.wait_answered(after)
         assert recorder.given_back == jobs[1:]
         assert not recorder.endings
+
+
+async def test_child_that_ends_is_given_no_job_of_another_that_does(recorder: Recorder) -> None:
+    async with running_children(recorder, 2) as children:
+        children.take(make_jobs(5, 0.00001))
+        (child,) = [child for child in children.children if child.held]
+        assert child.pid is not None
+        stand_still(child.pid)
+    assert not any(child.held for child in children.children)

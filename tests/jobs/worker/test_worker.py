@@ -194,6 +194,23 @@ async def test_drain_ends_what_has_begun_and_returns_the_rest(broker: Broker, fi
                 assert (await request.reply()).message == b'{"value":%d}' % os.getpid()
 
 
+async def test_worker_returns_what_it_has_no_slots_for_when_other_jobs_come_than_before(broker: Broker) -> None:
+    connector = await broker.emqp_connector()
+    with trio.fail_after(60):
+        async with working(broker, work.both, processes=1, concurrency=2) as (caller, worker):
+            before = [caller.send("do_nothing") for _ in range(200)]
+            for request in before:
+                await request.reply()
+            now = [caller.send("wait_here") for _ in range(20)]
+            async with open_worker(work.both, connector, processes=1) as other:
+                for request in now:
+                    assert await anext(request.values()) == b'"begun"'
+                assert worker.statistics().held == 2
+                assert other.statistics().held == 18
+                for request in now:
+                    await caller.connection.cancel(request.id)
+
+
 async def test_child_that_dies_loses_its_job_and_no_other(broker: Broker) -> None:
     async with with_children(broker) as (caller, worker):
         deadly = caller.send("die", retries=2, backoff=(0, 0))

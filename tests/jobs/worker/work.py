@@ -6,9 +6,13 @@ import sys
 import time
 from collections.abc import Iterator
 
+import trio
+
 from triomq.jobs import Jobs, current_job
 
 jobs = Jobs()
+both = Jobs()
+"""Sync and async ones, in one queue."""
 
 
 @jobs.job(name="nothing")
@@ -103,3 +107,14 @@ def spin(seconds: float) -> None:
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         pass
+
+
+@both.job(name="do_nothing")
+def do_nothing() -> None:
+    pass
+
+
+@both.job(name="wait_here")
+async def wait_here() -> None:
+    current_job().progress("begun")
+    await trio.sleep_forever()

@@ -1,10 +1,8 @@
 """One peer of the eMQP endpoint: a client, a worker, a scheduler, or one that has not said what it is.
 
-    frames ──> engine.receive ──> event ──> the table below ─┬─> MessageIntake: what is to be published, and its ACKs
-                                                             ├─> WorkerSide: READY, REPLY
-                                                             ├─> SubscriberSide: SUBSCRIBE
-                                                             ├─> scheduling: SCHEDULE
-                                                             └─> administration: STATUS, DISCONNECT
+    frames ──> engine.receive ──> event ──> _HANDLERS ─┬─> MessageIntake: REQUEST, PUBLISH, and their ACKs
+                                                       ├─> WorkerSide: READY, REPLY
+                                                       └─> ``handlers``: all others
     deliveries ──> WorkerSide.give, or SubscriberSide.give ──> engine ──> frames
 
 Rules:
@@ -28,51 +26,27 @@ from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.statistics import Role
-from triomq.endpoints.emqp.administration import answer_question, stop_endpoint
+from triomq.endpoints.emqp.handlers import HANDLERS
 from triomq.endpoints.emqp.intake import MessageIntake
-from triomq.endpoints.emqp.jobs.held import claim_running
-from triomq.endpoints.emqp.jobs.relay import cancel_job, hand_on_progress, take_back
-from triomq.endpoints.emqp.jobs.states import report_states
-from triomq.endpoints.emqp.scheduling import remove_schedule, set_schedule
+from triomq.endpoints.emqp.refusals import code_of
+from triomq.endpoints.emqp.roles import describe, role_of
 from triomq.endpoints.emqp.subscriber import SubscriberSide
 from triomq.endpoints.emqp.worker import WorkerSide
-from triomq.errors import (
-    AccessRefused,
-    ActorStopped,
-    HandlerFailed,
-    LimitExceeded,
-    LocalProtocolError,
-    NotFound,
-    Refused,
-    TriomqError,
-)
+from triomq.errors import AccessRefused, ActorStopped, HandlerFailed, Refused, TriomqError
 from triomq.protocols.emqp import (
-    AdminAsked,
     BrokerEngine,
-    CancelAsked,
     Code,
-    DisconnectAsked,
     Extension,
-    Headers,
-    Informed,
-    JobsReturned,
     MessageDropped,
     PeerLeaving,
-    Progressed,
     Replied,
     ReplyRun,
     Requested,
     RequestRun,
-    ScheduleRemoved,
-    ScheduleSet,
     Silent,
     SlotsOffered,
-    StatesAsked,
-    Subscribed,
     TopicPublished,
-    Unsubscribed,
     command,
-    complete_call,
 )
 from triomq.transports.zmq import Frames
 
@@ -85,9 +59,6 @@ _SILENT_GUEST: Final = 60.0
 _MOST_UNREAD: Final = 64 * 1024 * 1024
 """Bytes of answers that a peer may leave unread. They come when workers are done and not when the peer reads: one that
 has ten thousand jobs out, and is busy with something else for a second, finds as many."""
-
-_LONGEST_NAME: Final = 100
-"""Letters of a peer's name that are shown; an extension frame has room for 64 KiB of them."""
 
 
 class EMQPPeer(RouterClient):
@@ -115,8 +86,8 @@ class EMQPPeer(RouterClient):
     # As for ``Client``: what most idle peers never set stands with the class, and is made when it is used.
 
     worker: WorkerSide | None = None
-    _name = ""  # what it calls itself
-    _subscriber: SubscriberSide | None = None
+    subscriber: SubscriberSide | None = None
+    called = ""  # what it calls itself
     _closing = False
     _stranger = ""  # why it may not be here
     _frames: Frames  # the message that is being handled
@@ -151,19 +122,12 @@ class EMQPPeer(RouterClient):
     @property
     def role(self) -> Role:
         """What it is, for those who look into the broker."""
-        worker = self.worker
-        kind = "worker" if worker is not None else "scheduler" if self in self.hub.schedulers else "client"
-        return Role(kind, self._last_message, self._name, None if worker is None else worker.work())
+        return role_of(self)
 
     @property
     def about(self) -> str:
         """What it is, in a few words."""
-        role = self.role
-        words = f"{role.kind} {role.name or self.peer}"
-        if (work := role.work) is None:
-            return words
-        queues = ", ".join(f"{name}:{weight}" for weight, name in work.queues)
-        return f"{words}, {queues}, {work.free} free, {work.out} out, {work.done} done"
+        return describe(self)
 
     @property
     def is_at_admin_port(self) -> bool:
@@ -180,7 +144,7 @@ class EMQPPeer(RouterClient):
         if not self.entered:
             raise AccessRefused(self._stranger)
         if event is not None:
-            HANDLERS.get(type(event), EMQPPeer.unknown)(self, event)
+            _HANDLERS.get(type(event), EMQPPeer.unknown)(self, event)
 
     def handle_run(self, messages: Sequence[Frames], start: int) -> int:
         """Take jobs that are alike, or what a worker says of those that it has, with few calls for all of them."""
@@ -230,9 +194,7 @@ class EMQPPeer(RouterClient):
 
     def refused(self, frames: Frames, error: TriomqError) -> None:
         """Tell the peer that a message is refused, if it knows how that is said."""
-        code: Code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), "unknown")
-        msgid = frames[3] if len(frames) > 3 else b""
-        self.refuse(msgid, code, str(error))
+        self.refuse(frames[3] if len(frames) > 3 else b"", code_of(error), str(error))
         self.ref.touch()
         if not self.entered or frames[2:3] == [b"INFORM"]:  # it is nothing that it could be here
             self.ending = str(error)
@@ -262,39 +224,7 @@ class EMQPPeer(RouterClient):
         """Pass over what an engine may report that this endpoint does not know."""
         self.count("unknown", type(event).__name__)
 
-    # Roles
-
-    def informed(self, event: Informed) -> None:
-        """Begin as what the peer says that it is; nothing is left of what it was."""
-        worker = WorkerSide(self, event.queues) if event.role == "worker" else None
-        if worker is not None and self.worker is not None:
-            self.worker.hand_over(event.extension.running, worker)
-        self._forget_role()
-        self._name = event.extension.name[:_LONGEST_NAME]
-        if worker is not None:
-            self.worker = worker
-            try:
-                worker.begin()
-            except TriomqError:
-                self._forget_role()
-                raise
-        elif event.role == "scheduler":
-            self.hub.schedulers[self] = None
-        self.engine.acknowledge(event.msgid)
-        if event.extension.running and worker is not None:
-            claim_running(self, event)
-        self.note(logging.INFO, f"{event.role} informed", queues=[queue.name for queue in event.queues])
-        self.reschedule()
-
-    def _forget_role(self) -> None:
-        self.hub.schedulers.pop(self, None)
-        if self.worker is not None:
-            self.worker.stop()
-            self.worker.lost()
-            self.worker = None
-        if self._subscriber is not None:
-            self._subscriber.stop()
-            self._subscriber = None
+    # A worker's words
 
     def offered(self, event: SlotsOffered) -> None:
         """Let so many jobs come."""
@@ -303,19 +233,6 @@ class EMQPPeer(RouterClient):
     def replied(self, event: Replied) -> None:
         """Settle a job, or have it tried again."""
         self._worked(ReplyRun(((event.request, event.message, event.extension),), 0, 1))
-
-    def subscribed(self, event: Subscribed) -> None:
-        """Let come what is published to a topic."""
-        if self._subscriber is None:
-            self._subscriber = SubscriberSide(self)
-        self._subscriber.subscribe(event.topic)
-        self.engine.acknowledge(event.msgid)
-
-    def unsubscribed(self, event: Unsubscribed) -> None:
-        """Let no more come of a topic."""
-        if self._subscriber is not None:
-            self._subscriber.unsubscribe(event.topic)
-        self.engine.acknowledge(event.msgid)
 
     def cancelled(self, subscription: Subscription, reason: str) -> None:
         """Have a worker begin anew, since nothing more comes from a queue: then it subscribes again, or declares it.
@@ -353,15 +270,9 @@ class EMQPPeer(RouterClient):
         self.engine.acknowledge(msgid, duplicate_of=duplicate_of)
         self._flush()
 
-    def schedule(self, queue: str, headers: Headers, message: bytes, interval: float = 0.0, cron: str = "") -> None:
-        """Give a scheduler a schedule, or without times end one."""
-        ends = not interval and not cron
-        self.engine.schedule(queue, headers, complete_call(message), interval=interval, cron=cron, ends=ends)
-        self.ref.touch()
-
     def encode(self, batch: Batch) -> None:
         """Send a batch: jobs to a worker, or publications to a subscriber."""
-        side = self.worker or self._subscriber
+        side = self.worker or self.subscriber
         assert side is not None, "neither of them has subscribed"
         side.give(batch)
         self._flush()
@@ -404,7 +315,7 @@ class EMQPPeer(RouterClient):
         if self.worker is not None:
             self.worker.give_up_late(now)
         if event is not None:
-            HANDLERS.get(type(event), EMQPPeer.unknown)(self, event)
+            _HANDLERS.get(type(event), EMQPPeer.unknown)(self, event)
         elif self.engine.state == "guest" and now >= self._last_message + _SILENT_GUEST:
             self.leave()
         elif self.engine.state == "left" and self.worker is not None and self.worker.out:
@@ -473,32 +384,14 @@ _OVERTAKING: Final = frozenset(
     b"HELLO".split()
 )
 
-_CODES: Final[Mapping[type[TriomqError], Code]] = {
-    AccessRefused: "forbidden",
-    LimitExceeded: "full",
-    NotFound: "unknown",
-    Refused: "malformed",
-    LocalProtocolError: "malformed",
-}
-
-HANDLERS: Final[Mapping[type, Callable[[EMQPPeer, Any], None]]] = {
+_HANDLERS: Final[Mapping[type, Callable[[EMQPPeer, Any], None]]] = {
     Requested: EMQPPeer.requested,
     Replied: EMQPPeer.replied,
     SlotsOffered: EMQPPeer.offered,
-    Informed: EMQPPeer.informed,
     TopicPublished: EMQPPeer.published,
-    Subscribed: EMQPPeer.subscribed,
-    Unsubscribed: EMQPPeer.unsubscribed,
     PeerLeaving: EMQPPeer.leaving,
     MessageDropped: EMQPPeer.dropped,
     Silent: EMQPPeer.silent,
-    DisconnectAsked: stop_endpoint,
-    ScheduleSet: set_schedule,
-    ScheduleRemoved: remove_schedule,
-    AdminAsked: answer_question,
-    Progressed: hand_on_progress,
-    CancelAsked: cancel_job,
-    JobsReturned: take_back,
-    StatesAsked: report_states,
+    **HANDLERS,
 }
 """What each event does."""

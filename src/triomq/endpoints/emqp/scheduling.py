@@ -11,6 +11,7 @@ from triomq.protocols.emqp import (
     ScheduleRemoved,
     ScheduleSet,
     call_problem,
+    complete_call,
     encode_extension,
     schedule_key,
 )
@@ -31,7 +32,7 @@ def set_schedule(peer: "EMQPPeer", event: ScheduleSet) -> None:
     elif problem := call_problem(event.message):
         peer.refuse(event.msgid, "malformed", problem)  # it would end a released scheduler
     else:
-        scheduler.schedule(event.queue, event.headers, event.message, event.interval, event.cron)
+        _pass_on(scheduler, event, event.interval, event.cron)
         peer.engine.acknowledge(event.msgid)
 
 
@@ -73,8 +74,17 @@ def remove_schedule(peer: "EMQPPeer", event: ScheduleRemoved) -> None:
         peer.refuse(event.msgid, "malformed", problem)
         return
     for scheduler in peer.hub.schedulers:
-        scheduler.schedule(event.queue, event.headers, event.message)
+        _pass_on(scheduler, event)
     peer.engine.acknowledge(event.msgid)
+
+
+def _pass_on(
+    scheduler: "EMQPPeer", event: ScheduleSet | ScheduleRemoved, interval: float = 0.0, cron: str = ""
+) -> None:
+    """Give a scheduler a schedule, or without times end one."""
+    message, ends = complete_call(event.message), not interval and not cron
+    scheduler.engine.schedule(event.queue, event.headers, message, interval=interval, cron=cron, ends=ends)
+    scheduler.ref.touch()
 
 
 def _key(peer: "EMQPPeer", message: bytes) -> str:

@@ -2,13 +2,17 @@
 
 from typing import Final
 
-from triomq.jobs.child.tokens import MOST_JOBS
-
 _WEIGHT: Final = 0.2
 """Of the last job in a mean: one that differs from all before it changes little, five of them most of it."""
 
 AHEAD: Final = 0.002
 """Seconds of work that a child may hold: long beside the wake-up that it saves (0.05 ms), short for those that wait."""
+
+ENOUGH: Final = AHEAD / 2
+"""Seconds of work for which no other child is woken: twenty times what waking one costs, its answers included."""
+
+_BESIDE: Final = 0.00002
+"""Seconds that a child takes for a job beside running it: token, arguments, answer."""
 
 WORTH: Final = 0.005
 """Seconds of work that a worker asks its broker for beyond what it can begin: several round trips."""
@@ -36,8 +40,8 @@ class Mean:
 
     @property
     def cost(self) -> float:
-        """Seconds to expect of one run, at least those that leave ``MOST_JOBS`` to a child; unknown ones fill it."""
-        return max(self.seconds, AHEAD / MOST_JOBS) if self.seconds else AHEAD
+        """Seconds that a child is to be expected to take for one; an unknown one fills it."""
+        return self.seconds + _BESIDE if self.seconds else AHEAD
 
     def worth(self, slots: int) -> int:
         """Return how many jobs some slots end within ``WORTH``, of those that may wait here."""

@@ -5,9 +5,12 @@
       │                        │
       └── answers, credit ◀────┘
 
-- A *lane* is a conversation with the broker about some queues. Its credit is the room in the places where its jobs run:
-  slots for async jobs, children for sync ones, the lesser of the two for queues with jobs of both kinds. So a worker
-  has up to three lanes, and sync jobs that take long hold up no queue that has async ones only.
+- A *lane* is a conversation with the broker about some queues. Its credit is the room in the places where its jobs
+  run: slots for async jobs, children for sync ones. So a worker has up to three lanes, and sync jobs that take long
+  hold up no queue that has async ones only.
+- A lane for both kinds asks for as many as there is room for if they come in the shares of the last ones. If more of
+  one kind come than there is room for, the broker gets these back at once. Dropped: to ask for the lesser room of the
+  two. Where only sync jobs come, and are short, that is as few as there are slots, and a wake-up for one or two jobs.
 - The credit follows the run times: one job for each place, and what ends within 5 ms.
 - The items of a stream are sent by a task, in their order, the end behind them. Whoever makes items waits when
   ``_MOST_ITEMS`` of them wait.
@@ -36,6 +39,12 @@ from triomq.jobs.worker.slots import AsyncSlots, SyncPlace
 
 _MOST_ITEMS: Final = 32
 """Items of a stream that wait here: a round trip's worth, as the broker and the reader hold others."""
+
+_NEWEST: Final = 0.1
+"""Of the last job in the share of async ones."""
+
+_RARE: Final = 0.01
+"""The least share: at most so many jobs of one kind are asked for where those of the other have all the room."""
 
 
 class PoolStatistics(msgspec.Struct, frozen=True):
@@ -69,11 +78,33 @@ class Lane:
         self.is_async = is_async
         self.worker: EMQPWorker | None = None
         self.held: dict[EMQPJob, PooledJob] = {}
+        self._async_share = 0.5  # of the last jobs
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether nobody knows where its next job will run."""
+        return self.is_sync and self.is_async
+
+    def count(self, for_slots: int, for_children: int) -> None:
+        """Count jobs that have come."""
+        jobs = for_slots + for_children
+        if self.is_mixed and jobs:
+            share = for_slots / jobs
+            self._async_share = share + (1 - _NEWEST) ** jobs * (self._async_share - share)
+
+    def room(self, in_slots: int, in_children: int) -> int:
+        """Return how many jobs there is room for, if they come in the shares of the last ones."""
+        if not self.is_mixed:
+            return max(0, in_slots if self.is_async else in_children)
+        if in_slots <= 0 or in_children <= 0:
+            return 0
+        share = self._async_share
+        return int(min(in_slots / max(share, _RARE), in_children / max(1 - share, _RARE)))
 
     @property
     def name(self) -> str:
         """What its jobs have in common."""
-        return "mixed" if self.is_sync and self.is_async else "sync" if self.is_sync else "async"
+        return "mixed" if self.is_mixed else "sync" if self.is_sync else "async"
 
 
 class Pool:
@@ -167,7 +198,17 @@ class Pool:
             self.slots.take(for_slots)
         if for_children:
             self.children.take(for_children)
+        if lane.is_mixed:
+            lane.count(len(for_slots), len(for_children))
+            self._return_excess(self.slots, len(for_slots))
+            self._return_excess(self.children, len(for_children))
         self.settled()
+
+    def _return_excess(self, place: AsyncSlots | ChildSet, most: int) -> None:
+        """Return of the last jobs those for which there is no room: more of one kind have come than before."""
+        jobs = place.take_back(min(most, place.held - place.credit))
+        if jobs and not self.give_back(jobs):
+            place.take(jobs)
 
     def _cancel(self, job: PooledJob) -> None:
         """Stop a job, as the broker asks."""
@@ -260,8 +301,7 @@ class Pool:
             if lane.worker is None:
                 continue
             if not self._is_leaving:
-                room = min(for_slots if lane.is_async else inf, for_children if lane.is_sync else inf)
-                lane.worker.slots = len(lane.held) + max(0, int(room))
+                lane.worker.slots = len(lane.held) + lane.room(for_slots, for_children)
             lane.worker.flush()
 
 

@@ -28,7 +28,7 @@ from triomq.actors import Backoff
 from triomq.jobs.child.execution import Ending, over_time
 from triomq.jobs.child.program import ChildSetUp
 from triomq.jobs.child.tokens import ChildAnswer, ChildPipes, Kind
-from triomq.jobs.worker.means import SLOW
+from triomq.jobs.worker.means import ENOUGH, SLOW
 from triomq.jobs.worker.pooled import PooledJob
 
 _log = logging.getLogger("triomq.worker")
@@ -44,6 +44,9 @@ _TO_LOOK: Final = 0.2
 
 _END: Final = 2.0
 """Seconds that an idle child has to end by itself."""
+
+_SEVERAL: Final = 8
+"""Jobs that a child must have for its answers to be gathered: a timer costs as much as being woken by two of them."""
 
 
 class ChildOwner(Protocol):
@@ -242,6 +245,7 @@ class Child:
 
     async def _end(self, process: trio.Process, pipes: ChildPipes[PooledJob]) -> None:
         """See to it that a process ends: by itself if it is idle, else at once."""
+        self.is_ready = False  # others that end now have jobs that they have not begun
         if process.returncode is None and not pipes.held:
             pipes.finish()
             with trio.move_on_after(_END):
@@ -270,6 +274,8 @@ class Child:
             job = self.running
             if job is not None and job.items is not None:
                 await self._owner.wait_room(job)
+            elif self.held >= _SEVERAL:  # its next answers are handled together
+                await trio.sleep(min(self.load / 2, ENOUGH))
 
     def _heard(self, answers: list[ChildAnswer[PooledJob]]) -> None:
         if not answers:

@@ -94,6 +94,12 @@ class AsyncSlots:
         if job.scope is not None:
             job.scope.cancel()
 
+    def take_back(self, most: int) -> list[PooledJob]:
+        """Return the last of the jobs that wait, at most so many."""
+        jobs = [self._waiting.pop() for _ in range(min(most, len(self._waiting)))]
+        self.held -= len(jobs)
+        return jobs[::-1]
+
     def take_all_back(self) -> list[PooledJob]:
         """Return all jobs that were not begun, for the broker: the worker is leaving."""
         jobs = list(self._waiting)

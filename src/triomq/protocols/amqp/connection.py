@@ -371,6 +371,33 @@ class AMQPEngine:
         if usual or self._may_write(channel):
             self.outbox.mixed_deliveries(channel, first_tag, fronts, contents)
 
+    def send_records(
+        self,
+        channel: int,
+        first_tag: int,
+        fronts: Front | Sequence[Front],
+        offsets: Sequence[int],
+        properties: bytes | Sequence[bytes],
+        bodies: Sequence[bytes],
+    ) -> None:
+        """Send one basic.deliver for each record of a stream, with consecutive delivery tags.
+
+        Each has its offset in the header ``x-stream-offset``.
+
+        Args:
+            channel: an open channel.
+            first_tag: delivery tag of the first record.
+            fronts: made by ``outbox.front`` for this channel and contents without frames: one for all, or one each.
+            offsets: the records' offsets in their stream.
+            properties: as they came, flags first: one for all, or one each.
+            bodies: at least one.
+
+        Raises:
+            LocalProtocolError: no such channel is open, or properties do not fit into a frame.
+        """
+        if self._may_write(channel):
+            self.outbox.records(channel, first_tag, fronts, offsets, properties, bodies)
+
     def _may_write(self, channel: int) -> bool:
         """Return whether what is written on a channel would be read.
 

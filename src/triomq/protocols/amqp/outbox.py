@@ -3,7 +3,7 @@
 Deliveries are the hot path. All of a run's octets are laid out by slice assignment into one list and joined once.
 Where messages are alike, only the tag and the content differ between one delivery and the next (``deliveries``). Where
 they are not, what stands before and behind the tag does as well: a ``Front``, which the endpoint remembers for each
-kind of message and hands in with each (``mixed_deliveries``).
+kind of message and hands in with each (``mixed_deliveries``). Records of a stream get a header more (``records``).
 """
 
 import struct
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp.content import CONTENT_HEADER, Framing
 from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, METHOD, OVERHEAD, frame
+from triomq.protocols.amqp.records import MOST_ADDED, RecordShapes, with_offset
 from triomq.protocols.amqp.settings import FRAME_MIN_SIZE
 from triomq.protocols.fields import encode_short_string
 
@@ -58,12 +59,22 @@ class Outbox:
     ``has_sent`` is set whenever octets are added, for the heartbeats.
     """
 
-    __slots__ = ("_deliver_frames", "_pieces", "_publish_frames", "finished", "frame_max", "has_sent", "unsent")
+    __slots__ = (
+        "_deliver_frames",
+        "_pieces",
+        "_publish_frames",
+        "_record_shapes",
+        "finished",
+        "frame_max",
+        "has_sent",
+        "unsent",
+    )
 
     def __init__(self) -> None:
         self._pieces: list[bytes | memoryview] = []
         self._deliver_frames: dict[tuple[int, str, bool, str, str], tuple[bytes, bytes]] = {}
         self._publish_frames: dict[tuple[int, str, str, bool, bytes, int], bytes] = {}
+        self._record_shapes = RecordShapes(0)  # of the channel that was delivered records last
         self.frame_max = FRAME_MIN_SIZE
         self.unsent = 0
         self.finished = False
@@ -266,6 +277,70 @@ class Outbox:
             method = b"%b%b%b" % (front.before, _TAG.pack(tag), behind)
             self._deliver_anew(channel, method, front.framing, content)
 
+    def records(
+        self,
+        channel: int,
+        first_tag: int,
+        fronts: Front | Sequence[Front],
+        offsets: Sequence[int],
+        properties: bytes | Sequence[bytes],
+        bodies: Sequence[bytes],
+    ) -> None:
+        """Add one basic.deliver per record of a stream, each with its offset in the header ``x-stream-offset``.
+
+        Fronts and properties are one for all, or one each.
+        """
+        count = len(bodies)
+        sizes = list(map(len, bodies))
+        longest = max(sizes)
+        self._check_properties(MOST_ADDED + _longest(properties))
+        if longest > self.frame_max - OVERHEAD:
+            self._records_anew(channel, first_tag, fronts, offsets, properties, bodies)
+            return
+        known = self._record_shapes
+        if known.channel != channel:
+            known = self._record_shapes = RecordShapes(channel)
+        if isinstance(properties, bytes) and sizes.count(longest) == count:
+            opening, closing, end = known[properties, longest]
+            pieces: list[bytes | memoryview] = [b"", b"", b"", opening, b"", closing, b"", end] * count
+        else:
+            each = [properties] * count if isinstance(properties, bytes) else properties
+            shapes = [known[key] for key in zip(each, sizes, strict=True)]
+            pieces = [b""] * (8 * count)
+            pieces[3::8] = [shape[0] for shape in shapes]
+            pieces[5::8] = [shape[1] for shape in shapes]
+            pieces[7::8] = [shape[2] for shape in shapes]
+        if isinstance(fronts, Front):
+            pieces[0::8] = [fronts[0]] * count
+            pieces[2::8] = [fronts[1]] * count
+        else:
+            pieces[0::8] = [front[0] for front in fronts]
+            pieces[2::8] = [front[1] for front in fronts]
+        pieces[1::8] = map(_TAG.pack, range(first_tag, first_tag + count))
+        pieces[4::8] = map(_TAG.pack, offsets)
+        pieces[6::8] = bodies
+        if longest < LARGE:
+            self.put(b"".join(pieces))
+        else:
+            self.put_all(pieces)
+
+    def _records_anew(
+        self,
+        channel: int,
+        first_tag: int,
+        fronts: Front | Sequence[Front],
+        offsets: Sequence[int],
+        properties: bytes | Sequence[bytes],
+        bodies: Sequence[bytes],
+    ) -> None:
+        """Add records one by one, with bodies that are cut into several frames."""
+        for position, body in enumerate(bodies):
+            front = fronts if isinstance(fronts, Front) else fronts[position]
+            before, behind = with_offset(properties if isinstance(properties, bytes) else properties[position])
+            self.put(b"%b%b%b" % (front.before, _TAG.pack(first_tag + position), front.behind))
+            offset = _TAG.pack(offsets[position])
+            self.put_all(self._framed(channel, b"%b%b%b" % (before, offset, behind), memoryview(body)))
+
     @staticmethod
     def _renumbered(
         channel: int, head: bytes, tail: bytes, framing: Framing, contents: Sequence[bytes]
@@ -288,6 +363,10 @@ class Outbox:
             self._deliver_frames.clear()
         found = self._deliver_frames[key] = _deliver_frame(*key)
         return found
+
+
+def _longest(properties: bytes | Sequence[bytes]) -> int:
+    return len(properties) if isinstance(properties, bytes) else max(map(len, properties))
 
 
 def _deliver_frame(

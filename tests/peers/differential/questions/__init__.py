@@ -20,6 +20,9 @@ from . import (
     requeueing,
     rights,
     rows,
+    stream_consumers,
+    stream_records,
+    streams,
     times,
     transactions,
 )
@@ -45,5 +48,8 @@ GROUPS = [
     replies.GROUP,
     policies.GROUP,
     rights.GROUP,
+    streams.GROUP,
+    stream_consumers.GROUP,
+    stream_records.GROUP,
 ]
 QUESTIONS: list[Question] = [question for group in GROUPS for question in group.questions]
