@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
-from triomq.chunks import merge_chunks
+from triomq.chunks import check_chunk, merge_chunks
 from triomq.errors import ChunkDamaged
 from triomq.store.operations import ChunksMerged
 from triomq.store.reading import ChunksRead, Damaged
@@ -43,6 +43,15 @@ def is_sane_chunk(row: tuple[object, ...]) -> bool:
         return False
     count = row[1]
     return isinstance(count, int) and 0 < count < _MOST_RECORDS
+
+
+def is_chunk(data: bytes) -> bool:
+    """Return whether a body is a whole chunk."""
+    try:
+        check_chunk(data)
+    except ChunkDamaged:
+        return False
+    return True
 
 
 def chunk_rows(connection: sqlite3.Connection, queue: int, first: int, stop: int) -> Generator[ChunkRow | Damaged]:
