@@ -64,7 +64,16 @@ from triomq.core.routing.bindings import Binding, Target, make_binding
 from triomq.core.routing.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.routing.sink import SinkState
 from triomq.core.streams.partitions import MOST_PARTITIONS, DeclareStream, DeleteStream, partitions_of, stream_of
-from triomq.core.streams.requests import AskBounds, ForgetGroup, ReadRange, RecordRange, SetPosition, read_records
+from triomq.core.streams.requests import (
+    AskBounds,
+    ForgetGroup,
+    ReadRange,
+    RecordRange,
+    Resolved,
+    ResolvePlace,
+    SetPosition,
+    read_records,
+)
 from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 from triomq.core.topology.directory import Directory, Route
 from triomq.core.topology.domain import Domain
@@ -225,6 +234,8 @@ __all__ = [
     "Receipt",
     "RecordKind",
     "RecordRange",
+    "ResolvePlace",
+    "Resolved",
     "Restarting",
     "Route",
     "RouteCache",
