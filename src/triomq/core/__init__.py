@@ -63,7 +63,7 @@ from triomq.core.refusals import (
 from triomq.core.routing.bindings import Binding, Target, make_binding
 from triomq.core.routing.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.routing.sink import SinkState
-from triomq.core.streams.requests import AskBounds, ForgetGroup, ReadRange, RecordRange, SetPosition
+from triomq.core.streams.requests import AskBounds, ForgetGroup, ReadRange, RecordRange, SetPosition, read_records
 from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 from triomq.core.topology.directory import Directory, Route
 from triomq.core.topology.domain import Domain
@@ -275,6 +275,7 @@ __all__ = [
     "postpone",
     "process_memory",
     "properties_of",
+    "read_records",
     "recover",
     "recovered_domains",
     "recovering",
