@@ -3,10 +3,10 @@
 TriomqError
 ├─ ProtocolError            LocalProtocolError (our misuse) · RemoteProtocolError (the peer's)
 ├─ Refused                  Unroutable · QueueUnreadable · SinkBroken · NotForStreams · OutOfRange
-│  ├─ NotFound              NoSuchSink · NoSuchQueue · QueueStopped
+│  ├─ NotFound              NoSuchSink · NoSuchQueue · QueueStopped · UnknownStage
 │  ├─ AccessRefused         InExclusiveUse · ForeignResource · SinkInternal
 │  ├─ PreconditionFailed    Inequivalent · SinkInUse · QueueInUse · QueueNotEmpty
-│  │                        PartOfStream
+│  │                        PartOfStream · OtherStream
 │  ├─ ResourceLocked        QueueLocked
 │  └─ LimitExceeded         QueueFull
 ├─ Disconnected · ConsumerCancelled
@@ -231,6 +231,14 @@ class OutOfRange(Refused):
         self.first = first
         self.stop = stop
         super().__init__(f"stream {name!r} has offsets {first} to {stop - 1}, and {offset} is gone; read from {first}")
+
+
+class OtherStream(PreconditionFailed):
+    """The stream was deleted and declared anew since its reader learnt what it is: offsets mean other records."""
+
+
+class UnknownStage(NotFound):
+    """What is to be committed is not staged, as after a restart: stage it again."""
 
 
 class SinkBroken(_About, Refused):
