@@ -10,6 +10,9 @@ from triomq.store.interface import StoreStatistics
 from triomq.store.operations import (
     READ_SINGLY,
     AttemptsCounted,
+    ChunkAppended,
+    ChunksDropped,
+    ChunksMerged,
     DelayedDropped,
     MessagesAppended,
     MessagesDelayed,
@@ -26,9 +29,10 @@ from triomq.store.operations import (
     RecordRemoved,
     SpilledDropped,
 )
-from triomq.store.reading import Reading, SegmentRead, collect
+from triomq.store.reading import ChunksRead, Reading, SegmentRead, collect
 from triomq.store.recovered import (
     AttemptsFound,
+    ChunkFound,
     DelayedFound,
     DeliveredFound,
     Piece,
@@ -57,6 +61,7 @@ class _Queue(msgspec.Struct):
     value: bytes
     next_id: int = 1
     segments: dict[int, _Segment] = {}
+    chunks: dict[int, ChunkAppended] = {}
     delayed: dict[int, MessagesDelayed] = {}
     delivered: dict[int, int] = {}
     attempts: dict[int, int] = {}
@@ -153,6 +158,33 @@ class MemoryStore:
             for number in operation.numbers:
                 self._queues[operation.queue].delayed.pop(number, None)
 
+    def _append_chunk(self, operation: ChunkAppended) -> None:
+        queue = self._queue(operation.queue)
+        if operation.first + 1 < queue.next_id:
+            raise ValueError(f"stream {operation.queue} has had the offset {operation.first} already")
+        queue.next_id = operation.first + 1 + operation.count
+        queue.chunks[operation.first] = operation
+
+    def _drop_chunks(self, operation: ChunksDropped) -> None:
+        if operation.queue in self._queues:
+            chunks = self._queues[operation.queue].chunks
+            for first in [first for first, each in chunks.items() if first + each.count <= operation.stop]:
+                del chunks[first]
+
+    def _merge_chunks(self, operation: ChunksMerged) -> None:
+        """Change nothing: it cannot be seen but in the number of chunks."""
+
+    def read_chunks(self, queue: int, first: int, stop: int, max_bytes: int, since: int = 0) -> ChunksRead:
+        """Give whole chunks of a stream; the base says more."""
+        found, size = [], 0
+        for start, each in sorted(self._queues.get(queue, _NONE).chunks.items()):
+            if start < stop and first < start + each.count and each.time >= since:
+                found.append(bytes(joined(each.body)))
+                size += len(each.body)
+                if size >= max_bytes:
+                    return ChunksRead(found, min(stop, start + each.count))
+        return ChunksRead(found, stop)
+
     def read(self, queue: int, first: int, stop: int, max_bytes: int) -> Reading:
         """Give the segments that hold ids of a range; the base says more."""
         kept, put_out = self._queues.get(queue, _NONE).segments, self._spilled.get(queue, {})
@@ -192,6 +224,8 @@ class MemoryStore:
                 held = queue.segments.values()
                 size = sum(segment.size * segment.left // segment.count for segment in held)
                 yield TotalsFound(number, sum(segment.left for segment in held), size)
+            for first, chunk in sorted(queue.chunks.items()):
+                yield ChunkFound(number, first, chunk.count, len(chunk.body), chunk.time)
             for delay in sorted(queue.delayed.values(), key=lambda delay: delay.number):
                 yield DelayedFound(number, delay.number, delay.due, delay.count, delay.size)
             for level, up_to in sorted(queue.delivered.items()):
@@ -203,6 +237,7 @@ class MemoryStore:
         """Take a snapshot."""
         messages = sum(
             sum(segment.left for segment in queue.segments.values())
+            + sum(chunk.count for chunk in queue.chunks.values())
             + sum(delay.count for delay in queue.delayed.values())
             for queue in self._queues.values()
         )
@@ -234,6 +269,9 @@ _APPLY: dict[type[Operation], Callable[..., None]] = {
     QueueDeleted: MemoryStore._delete_queue,
     MessagesAppended: MemoryStore._append,
     MessagesSettled: MemoryStore._settle,
+    ChunkAppended: MemoryStore._append_chunk,
+    ChunksDropped: MemoryStore._drop_chunks,
+    ChunksMerged: MemoryStore._merge_chunks,
     MessagesDelivered: MemoryStore._delivered,
     AttemptsCounted: MemoryStore._attempts,
     MessagesDelayed: MemoryStore._delay,

@@ -2,7 +2,7 @@
 
 TriomqError
 ├─ ProtocolError            LocalProtocolError (our misuse) · RemoteProtocolError (the peer's)
-├─ Refused                  Unroutable · QueueUnreadable · SinkBroken
+├─ Refused                  Unroutable · QueueUnreadable · SinkBroken · NotForStreams · OutOfRange
 │  ├─ NotFound              NoSuchSink · NoSuchQueue · QueueStopped
 │  ├─ AccessRefused         InExclusiveUse · ForeignResource · SinkInternal
 │  ├─ PreconditionFailed    Inequivalent · SinkInUse · QueueInUse · QueueNotEmpty
@@ -185,6 +185,38 @@ class QueueUnreadable(_About, Refused):
     """The store cannot read the messages of a queue."""
 
     _text = "queue {!r} cannot be read from disk; the log and `triomq store check` say why"
+
+
+class NotForStreams(Refused):
+    """A stream keeps what was read, so it knows nothing that takes messages out of a queue.
+
+    Args:
+        name: The stream's name.
+        what: What was asked for, as a word or two: ``"get"``, ``"purge"``.
+    """
+
+    def __init__(self, name: str, what: str) -> None:
+        self.name = name
+        self.what = what
+        super().__init__(f"{what} is not for stream {name!r}, which keeps what was read; open a feed at an offset")
+
+
+class OutOfRange(Refused):
+    """The stream has dropped the records at this offset: retention was faster than the reader.
+
+    Args:
+        name: The stream's name.
+        offset: The offset that was asked for.
+        first: The lowest offset that can be read.
+        stop: One more than the highest one.
+    """
+
+    def __init__(self, name: str, offset: int, first: int, stop: int) -> None:
+        self.name = name
+        self.offset = offset
+        self.first = first
+        self.stop = stop
+        super().__init__(f"stream {name!r} has offsets {first} to {stop - 1}, and {offset} is gone; read from {first}")
 
 
 class SinkBroken(_About, Refused):

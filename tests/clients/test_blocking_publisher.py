@@ -149,10 +149,10 @@ def test_slow_broker_is_waited_for_as_long_as_it_goes_on_confirming() -> None:
 
     def slowly(engine: AMQPEngine, channel: int, number: int) -> None:
         arrived.set()
-        threading.Event().wait(0.7)  # what a slow disk takes; two of them are more than the timeout
+        threading.Event().wait(2)  # what a slow disk takes; two of them are more than the timeout
         engine.send_method(channel, BasicAck(number))
 
-    with publishing(slowly, timeout=1) as publisher:
+    with publishing(slowly, timeout=3.5) as publisher:
         publisher.send("", "q", b"x")
         assert arrived.wait(100)
         publisher.send("", "q", b"x")

@@ -5,18 +5,30 @@ from typing import Any
 
 import pytest
 
-from . import amqp_broker, amqp_engine, amqp_floods, dmp_broker, dmp_engine, dmp_floods, emqp_broker, emqp_engine
+from . import (
+    amqp_broker,
+    amqp_engine,
+    amqp_floods,
+    dmp_broker,
+    dmp_engine,
+    dmp_floods,
+    emqp_broker,
+    emqp_engine,
+    tap_engine,
+)
 from .amqp_trial import AMQPFuzz
 from .dmp_trial import DMPFuzz
 from .engine_fuzz import EngineDriver, EngineFuzz
 from .loop import Violation
+from .tap_trial import TapFuzz
 
-FUZZES: list[EngineFuzz[Any, Any]] = [AMQPFuzz(), DMPFuzz()]
+FUZZES: list[EngineFuzz[Any, Any]] = [AMQPFuzz(), DMPFuzz(), TapFuzz()]
 FLOODS = [
     *((FUZZES[0], name) for name in amqp_floods.FLOODS),
     *((FUZZES[1], name) for name in dmp_floods.FLOODS),
+    *((FUZZES[2], name) for name in TapFuzz.floods),
 ]
-both = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp"])
+all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap"])
 
 
 @pytest.mark.parametrize(
@@ -29,11 +41,12 @@ both = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp"])
             ("of a sink: failed 502", "of a sink: failed 530", "client of a feed: reading"),
         ),
         (emqp_engine, 3000, ("broker: worker, all taken", "worker: open, some dropped", "client: left, some dropped")),
+        (tap_engine, 1500, ("server: failed MALFORMED", "server: open", "client: open", "client: closed")),
         (emqp_broker, 100, ("no answer", "answers")),
         (amqp_broker, 300, ("connection closed 505", "no close")),
         (dmp_broker, 300, ("sink: 502", "sink: all was read", "feed: messages", "402 to the lease")),
     ],
-    ids=["amqp_engine", "dmp_engine", "emqp_engine", "emqp_broker", "amqp_broker", "dmp_broker"],
+    ids=["amqp_engine", "dmp_engine", "emqp_engine", "tap_engine", "emqp_broker", "amqp_broker", "dmp_broker"],
 )
 def test_generated_inputs_break_nothing(
     capsys: pytest.CaptureFixture[str], module: Any, inputs: int, endings: tuple[str, ...]
@@ -50,7 +63,7 @@ def test_flood_takes_bounded_memory(fuzz: EngineFuzz[Any, Any], name: str) -> No
     assert fuzz.flood(Random(name), name) == f"flood: {name}"
 
 
-@both
+@all_of_them
 def test_inputs_are_the_same_each_time(fuzz: EngineFuzz[Any, Any]) -> None:
     assert [fuzz.trial(3, number) for number in range(50)] == [fuzz.trial(3, number) for number in range(50)]
 
@@ -60,7 +73,7 @@ def test_options_must_limit_the_run() -> None:
         amqp_engine.main([])
 
 
-@both
+@all_of_them
 def test_violation_is_shown_with_seed_and_octets(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fuzz: EngineFuzz[Any, Any]
 ) -> None:

@@ -2,9 +2,13 @@
 
 from hypothesis import strategies as st
 
+from triomq.chunks import RecordRun, encode_chunk
 from triomq.store import (
     AttemptsCounted,
     BodyRun,
+    ChunkAppended,
+    ChunksDropped,
+    ChunksMerged,
     DelayedDropped,
     MessagesAppended,
     MessagesDelayed,
@@ -103,6 +107,18 @@ class Author:
     def attempts(self, queue: int) -> Operation:
         return AttemptsCounted(queue, self._draw(st.integers(1, 30)), self._draw(st.integers(1, 3)))
 
+    def append_chunk(self, queue: int) -> Operation:
+        count = self._draw(st.integers(1, 9))
+        first, size = self._ids(queue, count) - 1, self._draw(st.sampled_from((1, 5, 40_000)))
+        body = encode_chunk(first, first, [RecordRun(0, b"s", b"k", b"p", [bytes(size)] * count)])
+        return ChunkAppended(queue=queue, first=first, count=count, time=first, body=body)
+
+    def drop_chunks(self, queue: int) -> Operation:
+        return ChunksDropped(queue, self._draw(st.integers(0, self._next[queue])))
+
+    def merge_chunks(self, queue: int) -> Operation:
+        return ChunksMerged(queue, self._draw(st.integers(0, 9)), self._draw(st.integers(0, self._next[queue])))
+
     def delay(self, queue: int) -> Operation:
         self._delayed += 1
         count = self._draw(st.integers(1, 3))
@@ -127,6 +143,9 @@ _MAKERS = (
     Author.attempts,
     Author.delay,
     Author.drop,
+    *[Author.append_chunk] * 2,
+    Author.drop_chunks,
+    Author.merge_chunks,
 )
 
 

@@ -139,7 +139,7 @@ class QueueHandle:
         batch = await self._ask(Get())
         return None if batch is None else Delivery(batch, 0, self._domain.consumers)
 
-    async def browse(self, *, after: int = 0, limit: int = 100) -> list[Browsed]:
+    async def browse(self, *, after: int = -1, limit: int = 100) -> list[Browsed]:
         """Return ready messages in the order in which they arrived, and take none.
 
         Messages that are only on disk are read for it, and stay there.
@@ -151,7 +151,7 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
-        check_whole("after", after, 0)
+        check_whole("after", after, -1)
         check_whole("limit", limit, 0)
         seen: list[Entry] = []
         while page := await self._ask(Browse(seen[-1].id if seen else after, limit - len(seen))):

@@ -4,6 +4,7 @@ The first SIGTERM or SIGINT drains: the broker hears a goodbye, what has not beg
 is answered. The second ends everything at once; the broker gives to other workers what was not answered.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -27,6 +28,10 @@ _log = logging.getLogger("triomq.worker")
 
 _POLL: Final = 0.5
 """Seconds between looks at the source: sooner than a person can change windows, and nothing for a few hundred files."""
+
+_COLLECT_AFTER: Final = 10_000
+"""The threshold of the garbage collector's first generation, not Python's 700: the objects of the jobs that are here
+are no garbage, and to visit them took 8 % of a worker's time."""
 
 CHANGED: Final = -1
 """What ``work`` returns in place of an exit code when the source has changed."""
@@ -133,6 +138,9 @@ class _Working:
             patient=True,
         )
         async with opened as worker, trio.open_nursery() as nursery:
+            gc.collect()
+            gc.freeze()  # the user's modules stay, so no collection has to visit them
+            gc.set_threshold(_COLLECT_AFTER)
             nursery.start_soon(_log_connected, worker)
             await self._drain.wait()
             nursery.cancel_scope.cancel()

@@ -49,7 +49,7 @@ from triomq.core.publishing.waiting_publisher import WaitingPublisher, makes_wai
 from triomq.core.queue.browse import Browse, Discard, Purge
 from triomq.core.queue.deadletter import Reason
 from triomq.core.queue.limits import bytes_ready
-from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics
+from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics, StreamStatistics
 from triomq.core.refusals import (
     Forbidden,
     ForeignName,
@@ -63,6 +63,8 @@ from triomq.core.refusals import (
 from triomq.core.routing.bindings import Binding, Target, make_binding
 from triomq.core.routing.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.routing.sink import SinkState
+from triomq.core.streams.requests import AskBounds, ForgetGroup, ReadRange, RecordRange, SetPosition
+from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 from triomq.core.topology.directory import Directory, Route
 from triomq.core.topology.domain import Domain
 from triomq.core.topology.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
@@ -77,7 +79,7 @@ from triomq.core.topology.observer import (
     SentToDeadLetters,
     Settled,
 )
-from triomq.core.topology.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
+from triomq.core.topology.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions, StreamOptions
 from triomq.core.topology.policy import AppliesTo, Policies, Policy, PolicyChange, PolicyOptions
 from triomq.core.topology.quotas import Quotas, UserLimitReached
 from triomq.core.topology.requests import (
@@ -97,6 +99,8 @@ from triomq.errors import (
     InExclusiveUse,
     NoSuchQueue,
     NoSuchSink,
+    NotForStreams,
+    OutOfRange,
     QueueFull,
     QueueInUse,
     QueueLocked,
@@ -119,9 +123,11 @@ __all__ = [
     "Action",
     "Amend",
     "AppliesTo",
+    "AskBounds",
     "Batch",
     "Bind",
     "Binding",
+    "Bounds",
     "Browse",
     "CachedRoute",
     "ChangeKind",
@@ -151,7 +157,9 @@ __all__ = [
     "Forbidden",
     "ForeignName",
     "ForeignResource",
+    "ForgetGroup",
     "ForgetOrigin",
+    "FromOffset",
     "Get",
     "HandedOut",
     "Head",
@@ -168,16 +176,19 @@ __all__ = [
     "MoveFeed",
     "NoSuchQueue",
     "NoSuchSink",
+    "NotForStreams",
     "NotResident",
     "Numbered",
     "Observers",
     "Offer",
     "OpenFeed",
+    "OutOfRange",
     "Outcome",
     "Overflow",
     "Pause",
     "Permissions",
     "Persistence",
+    "Place",
     "Policies",
     "Policy",
     "PolicyChange",
@@ -203,9 +214,11 @@ __all__ = [
     "QueueStopped",
     "QueueUnreadable",
     "Quotas",
+    "ReadRange",
     "Reason",
     "Receipt",
     "RecordKind",
+    "RecordRange",
     "Restarting",
     "Route",
     "RouteCache",
@@ -214,9 +227,11 @@ __all__ = [
     "SentToDeadLetters",
     "Session",
     "SetPolicies",
+    "SetPosition",
     "Settle",
     "Settled",
     "Settler",
+    "Since",
     "SingleReceipt",
     "SinkBroken",
     "SinkInUse",
@@ -225,6 +240,9 @@ __all__ = [
     "SinkOptions",
     "SinkState",
     "Slots",
+    "Start",
+    "StreamOptions",
+    "StreamStatistics",
     "Stretch",
     "Subscription",
     "Taken",

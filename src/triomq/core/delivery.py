@@ -6,6 +6,7 @@ from enum import Enum
 from triomq.actors import Message, Request
 from triomq.core.batch import Batch
 from triomq.core.dispatch.feed import Feed
+from triomq.core.streams.start import Place
 from triomq.errors import ActorStopped
 
 
@@ -47,9 +48,14 @@ class OpenFeed(Request[None], frozen=True):
 
     Raises (in the asker):
         InExclusiveUse: The queue is in exclusive use, or the feed wants exclusive use and is not the first.
+
+    Args:
+        feed: The feed.
+        start: Where in a stream it begins; None is with the next record. A queue does not look at it.
     """
 
     feed: Feed
+    start: Place | None = None
 
 
 class CloseFeed(Request[None], frozen=True):

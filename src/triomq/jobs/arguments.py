@@ -47,12 +47,12 @@ _ITERATORS: Final = (AsyncIterator, AsyncGenerator, AsyncIterable, Iterator, Gen
 Given: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
 
 
-class _Named(msgspec.Struct, rename={"callable_": "callable"}):
+class _Named(msgspec.Struct, rename={"callable_": "callable"}, gc=False):
     path: str
     callable_: str
 
 
-class _NamedCall(msgspec.Struct, array_like=True):
+class _NamedCall(msgspec.Struct, array_like=True, gc=False):
     word: str
     call: _Named
 

@@ -99,13 +99,14 @@ class Job(Generic[R]):
     async def answer(self) -> "EMQPReply":
         """Wait for the answer, in the connection's Trio run; raises as ``result`` does, but for what it says."""
         if self.request is None or self.is_duplicate:
-            return await trio_side.follow(self.link.connection, self._bytes, self.name)
+            return await trio_side.follow(self.link.connection, self._bytes)
         return await self.request.reply()
 
     def outcome(self, reply: "EMQPReply") -> R:
         """Return the result that an answer carries, or raise the error."""
         extension = reply.extension
         if extension.state not in ("ok", ""):
+            self.link.raised(self.id)
             raise error_of(self.id, self.name, extension, reply.message)
         if self._definition is not None:
             return cast("R", self._definition.decode_result(reply.message))

@@ -51,7 +51,7 @@ class BrokerBehindPortal(Protocol):
 WhereOutside: TypeAlias = Where | BrokerBehindPortal
 
 
-class ThreadLink:
+class ThreadLink(JobLink):
     """The way to a connection from plain threads.
 
     Args:
@@ -74,7 +74,7 @@ class ThreadLink:
         return self
 
 
-class BlockingLink:
+class BlockingLink(JobLink):
     """What jobs have that are connected for plain threads: they cannot be awaited."""
 
     def __init__(self, link: ThreadLink) -> None:
@@ -98,7 +98,7 @@ class BlockingLink:
         return self._link
 
 
-class AsyncioLink:
+class AsyncioLink(JobLink):
     """The way to a connection from the tasks of one event loop.
 
     Args:

@@ -4,6 +4,7 @@ This package needs no event loop; the actor that runs a store in a process of it
 """
 
 from triomq.store.backup import back_up
+from triomq.store.batch_builder import OpenOperation
 from triomq.store.body import BodyRun, decode_body, encode_body, gather_body
 from triomq.store.checking import Gap, QueueReport, Report, check
 from triomq.store.connecting import DATABASE
@@ -13,6 +14,9 @@ from triomq.store.interface import Reader, Store, StoreStatistics
 from triomq.store.journal import Fetch, Journal
 from triomq.store.operations import (
     AttemptsCounted,
+    ChunkAppended,
+    ChunksDropped,
+    ChunksMerged,
     DelayedDropped,
     MessagesAppended,
     MessagesDelayed,
@@ -30,9 +34,10 @@ from triomq.store.operations import (
     RecordRemoved,
     SpilledDropped,
 )
-from triomq.store.reading import Damaged, Reading, SegmentRead
+from triomq.store.reading import ChunksRead, Damaged, Reading, SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
+    ChunkFound,
     DelayedFound,
     DeliveredFound,
     Piece,
@@ -68,6 +73,10 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "MessagesSettled",
     "MessagesSpilled",
     "SpilledDropped",
+    "ChunkAppended",
+    "ChunksMerged",
+    "ChunksDropped",
+    "OpenOperation",
     "Fetch",
     "Debt",
     "Journal",
@@ -77,11 +86,13 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "encode_body",
     "gather_body",
     # what is read
+    "ChunksRead",
     "Damaged",
     "Reading",
     "SegmentRead",
     # what is recovered
     "AttemptsFound",
+    "ChunkFound",
     "DelayedFound",
     "DeliveredFound",
     "TotalsFound",

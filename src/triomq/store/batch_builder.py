@@ -19,6 +19,7 @@
 - Marks (``delivered``) are written once per batch and level, with their highest value; and not at all if every id that
   one would newly mark is settled in the same batch. Ids that this batch does not settle may be of messages on disk, or
   of transient ones: then it is written.
+- An *open operation* grows by itself until the batch is taken (``OpenOperation``), and is made only then.
 - Everything is counted and merged by run or range, never by message.
 - What is done to records of one key is one operation at most (``record_changes``); they have no order with the rest.
 - Order matters between operations of one queue and is preserved: a segment stands where its first message was appended.
@@ -27,6 +28,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -106,6 +108,17 @@ class _Segment(msgspec.Struct):
         )
 
 
+class OpenOperation(Protocol):
+    """An operation that may still grow: the next chunk of a stream, which gathers all runs of the open batch."""
+
+    @property
+    def queue(self) -> int:
+        """The number of the queue that it is about."""
+
+    def finish(self) -> Operation | None:
+        """Return it as it is now, None if nothing is left; called once, when the batch is taken."""
+
+
 class BatchBuilder:
     """The open batch; created by the journal, ends when it is sent.
 
@@ -117,6 +130,7 @@ class BatchBuilder:
         "_debts",
         "_delivered",
         "_open",
+        "_open_operations",
         "_operations",
         "_records",
         "_settled",
@@ -129,6 +143,7 @@ class BatchBuilder:
     def __init__(self) -> None:
         self._operations: list[Operation | _Segment] = []
         self._records = RecordChanges()
+        self._open_operations: list[OpenOperation] = []
         self._open: dict[int, _Segment] = {}
         self._settled: dict[int, list[Range]] = {}
         self._delivered: dict[tuple[int, int], Range] = {}  # after which ids, and up to which
@@ -140,7 +155,7 @@ class BatchBuilder:
 
     def __bool__(self) -> bool:
         """Return whether there is anything to send."""
-        return bool(self._operations or self._records or self._settled or self._delivered)
+        return bool(self._operations or self._open_operations or self._records or self._settled or self._delivered)
 
     def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int) -> None:
         """Add messages with ids in a row, above all of the queue so far; ``contents`` must not change any more."""
@@ -194,7 +209,9 @@ class BatchBuilder:
     @property
     def does_more(self) -> bool:
         """Whether it has operations other than on messages that were published, delivered or settled."""
-        return bool(self._records) or any(not isinstance(each, _Segment) for each in self._operations)
+        return bool(self._records or self._open_operations) or any(
+            not isinstance(each, _Segment) for each in self._operations
+        )
 
     @property
     def is_with_consumers(self) -> bool:
@@ -226,6 +243,10 @@ class BatchBuilder:
         self.size += len(getattr(operation, "body", b""))
         self._operations.append(operation)
 
+    def add_open(self, source: OpenOperation) -> None:
+        """Add an operation that may still grow."""
+        self._open_operations.append(source)
+
     def add_new(self, record: RecordPut) -> None:
         """Add a record whose key the store does not have."""
         self.size += self._records.add(record, is_new=True)
@@ -236,6 +257,7 @@ class BatchBuilder:
             self._operations = [
                 each for each in self._operations if not (isinstance(each, _Segment) and each.queue == queue)
             ]
+        self._open_operations = [each for each in self._open_operations if each.queue != queue]
         self._settled.pop(queue, None)
         for key in [key for key in self._delivered if key[0] == queue]:
             del self._delivered[key]
@@ -253,7 +275,7 @@ class BatchBuilder:
 
     def settles(self) -> list[MessagesSettled]:
         """Return what is settled; nothing if other operations are there, which it may belong to."""
-        if self._operations or self._records:
+        if self._operations or self._open_operations or self._records:
             return []
         return [MessagesSettled(queue, _merged(ranges)) for queue, ranges in self._settled.items()]
 
@@ -278,6 +300,7 @@ class BatchBuilder:
             if ranges := settled.get(queue):
                 settled[queue] = [(first, min(count, own - first)) for first, count in ranges if first < own]
         operations += [MessagesSettled(queue, ranges) for queue, ranges in settled.items() if ranges]
+        operations += [found for source in self._open_operations if (found := source.finish()) is not None]
         return OperationBatch(number, operations)
 
     def _own_from(self) -> dict[int, int]:

@@ -19,7 +19,7 @@ from triomq.errors import StoreError
 from triomq.store.body import ARRAY, ARRAY_CODE, BINARY, BINARY_CODE, LARGE
 from triomq.store.gathered import GatheredBody, Octets
 from triomq.store.operations import MessagesSettled, OperationBatch
-from triomq.store.reading import Reading
+from triomq.store.reading import ChunksRead, Reading
 from triomq.store.recovered import Piece
 
 
@@ -72,7 +72,18 @@ class ReadRecord(_Frame, frozen=True, tag=14):
     key: bytes
 
 
-Fetching = Read | ReadDelayed | ReadRecord
+class ReadChunks(_Frame, frozen=True, tag=16):
+    """Read chunks of a stream, as of ``Reader.read_chunks``; answered by ``ChunksFetched``."""
+
+    number: int
+    queue: int
+    first: int
+    stop: int
+    max_bytes: int
+    since: int
+
+
+Fetching = Read | ReadDelayed | ReadRecord | ReadChunks
 """What is answered by its number."""
 
 ToStore = Write | Fetching | BackUp | SettleEarly
@@ -147,8 +158,15 @@ class RecordFetched(_Frame, frozen=True, tag=15):
     value: bytes | None
 
 
+class ChunksFetched(_Frame, frozen=True, tag=17):
+    """Chunks of a stream."""
+
+    number: int
+    chunks: ChunksRead
+
+
 class FetchFailed(_Frame, frozen=True, tag=11):
-    """The error because of which segments, bodies or a record cannot be read."""
+    """The error because of which segments, bodies, chunks or a record cannot be read."""
 
     number: int
     failed: StoreFailed
@@ -169,6 +187,7 @@ FromStore = (
     | SegmentsFetched
     | DelayedFetched
     | RecordFetched
+    | ChunksFetched
     | FetchFailed
     | BackedUp
 )

@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from triomq.store.operations import OperationBatch
-from triomq.store.reading import Reading
+from triomq.store.reading import ChunksRead, Reading
 from triomq.store.recovered import Piece
 
 
@@ -16,7 +16,7 @@ class StoreStatistics(msgspec.Struct, frozen=True, gc=False):
     Args:
         committed: Number of the last batch on disk.
         queues: How many queues there are.
-        messages: Messages that are not settled, delayed ones too.
+        messages: Messages that are not settled, delayed ones and the records of streams too.
         records: How many sinks, bindings, schedules, results and the like there are.
         size: What the files take on disk, in bytes.
     """
@@ -41,6 +41,20 @@ class Reader(Protocol):
             first: The first id of the range.
             stop: The id behind its last one.
             max_bytes: About how many bytes of bodies to return at once; at least one segment is given if there is any.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+
+    def read_chunks(self, queue: int, first: int, stop: int, max_bytes: int, since: int = 0) -> ChunksRead:
+        """Return whole chunks of a stream that hold offsets of a range; what is damaged is named beside them.
+
+        Args:
+            queue: The stream's number.
+            first: The first offset of the range.
+            stop: The offset behind its last one.
+            max_bytes: About how many bytes to return at once; at least one chunk is given if there is any.
+            since: Leave chunks out whose records were all appended before this time, in microseconds since 1970.
 
         Raises:
             StoreError: They cannot be read.

@@ -41,12 +41,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from triomq.errors import StoreError
-from triomq.store.batch_builder import BatchBuilder
+from triomq.store.batch_builder import BatchBuilder, OpenOperation
 from triomq.store.body import BodyRun, gaps_of, gather_body
 from triomq.store.debts import Debt
-from triomq.store.frames import Fetching, Read, ReadDelayed, ReadRecord
+from triomq.store.frames import Fetching, Read, ReadChunks, ReadDelayed, ReadRecord
 from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch, RecordPut
-from triomq.store.reading import Reading
+from triomq.store.reading import ChunksRead, Reading
 from triomq.store.recovered import Recovered
 
 _log = logging.getLogger("triomq.store")
@@ -205,6 +205,18 @@ class Journal:
         self._builder.add(operation)
         self.wake()
 
+    def add_open(self, source: OpenOperation) -> None:
+        """Add an operation that may still grow, until the open batch is taken; then it is finished, behind all others.
+
+        It is dropped if its queue is deleted in the same batch.
+        """
+        self._builder.add_open(source)
+        self.wake()
+
+    def grow(self, size: int) -> None:
+        """Count bytes that an open operation has grown by, in ``pending_bytes``."""
+        self._builder.size += size
+
     def add_new(self, record: RecordPut) -> None:
         """Add a record whose key the store does not have: if it is removed in the same batch, nothing is written."""
         self._builder.add_new(record)
@@ -227,6 +239,29 @@ class Journal:
         """
         self._fetched += 1
         return self._send_request(Read(self._fetched, queue, first, stop, max_bytes), done)
+
+    def fetch_chunks(
+        self,
+        queue: int,
+        first: int,
+        stop: int,
+        max_bytes: int,
+        done: Callable[[ChunksRead | StoreError], None],
+        *,
+        since: int = 0,
+    ) -> Fetch:
+        """Read whole chunks of a stream; all of the range must be committed.
+
+        Args:
+            queue: The stream's number.
+            first: The first offset of the range.
+            stop: The offset behind its last one.
+            max_bytes: About how many bytes to read at once; at least one chunk is read if there is any.
+            done: Called later, outside of any turn, with what was read or with the error.
+            since: Leave chunks out whose records were all appended before this time, in microseconds since 1970.
+        """
+        self._fetched += 1
+        return self._send_request(ReadChunks(self._fetched, queue, first, stop, max_bytes, since), done)
 
     def fetch_delayed(
         self, queue: int, numbers: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]
@@ -395,7 +430,9 @@ class Journal:
         since, self._sent_fetches = 0 if again else self._sent_fetches, self._fetched
         return [fetch for number, fetch in self._fetches.items() if number > since]
 
-    def fetched(self, number: int, found: Reading | list[bytes | None] | bytes | StoreError | None) -> None:
+    def fetched(
+        self, number: int, found: Reading | ChunksRead | list[bytes | None] | bytes | StoreError | None
+    ) -> None:
         """Pass on what was read for a request, unless it was cancelled."""
         fetch = self._fetches.pop(number, None)
         if fetch is not None:

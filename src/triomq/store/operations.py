@@ -27,6 +27,8 @@ class RecordKind(IntEnum):
     SCHEDULE = 5
     STREAM = 6
     RESULT = 7
+    POSITION = 8
+    WRITER = 9
 
 
 READ_SINGLY = frozenset({RecordKind.RESULT})
@@ -161,6 +163,45 @@ class SpilledDropped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag
     ranges: Sequence[Range]
 
 
+class ChunkAppended(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=14, kw_only=True):
+    """Store a chunk of a stream, whose offsets are above all that the stream ever had.
+
+    A stream is a queue without messages; its ``next_id`` is one more than its next offset, since offsets begin at 0.
+
+    Args:
+        queue: The stream's number.
+        first: The offset of the chunk's first record.
+        count: How many records it has.
+        time: When the last of them was appended, in microseconds since 1970.
+        body: The chunk.
+    """
+
+    queue: int
+    first: int
+    count: int
+    time: int
+    body: Octets
+
+
+class ChunksMerged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=15):
+    """Merge small chunks of a range of offsets into large ones, later, when there are a moment and room.
+
+    No chunk that is made so has offsets outside of the range. What has not been done when the store's process ends is
+    not done: then it is to be asked for again.
+    """
+
+    queue: int
+    first: int
+    stop: int
+
+
+class ChunksDropped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=16):
+    """Delete the chunks of a stream that have no record at this offset or above it."""
+
+    queue: int
+    stop: int
+
+
 Operation = (
     RecordPut
     | RecordRemoved
@@ -175,6 +216,9 @@ Operation = (
     | DelayedDropped
     | MessagesSpilled
     | SpilledDropped
+    | ChunkAppended
+    | ChunksMerged
+    | ChunksDropped
 )
 
 

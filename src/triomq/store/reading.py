@@ -44,6 +44,20 @@ class Damaged(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reason: str
 
 
+class ChunksRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What was read of a range of offsets of a stream.
+
+    Args:
+        chunks: Whole, in the order of their offsets; the first and the last may have offsets outside of the range.
+        up_to: The offset up to which the range has been read, exclusive; its end if there is no more.
+        damaged: What stands between the chunks and cannot be read, in offsets.
+    """
+
+    chunks: list[bytes]
+    up_to: int
+    damaged: list[Damaged] = []
+
+
 class Reading(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What was read of a range of ids.
 

@@ -87,6 +87,24 @@ class TotalsFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7)
     missing: int = 0
 
 
+class ChunkFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9):
+    """A chunk of a stream; those of one stream come in the order of their offsets.
+
+    Args:
+        queue: The stream's number.
+        first: The offset of its first record.
+        count: How many records it has.
+        size: Its bytes.
+        time: When its last record was appended, in microseconds since 1970.
+    """
+
+    queue: int
+    first: int
+    count: int
+    size: int
+    time: int
+
+
 class DelayedFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
     """Messages that are not ready before ``due``, in seconds since 1970; in the order of their numbers."""
 
@@ -119,6 +137,7 @@ Piece = (
     | QueueFound
     | SegmentFound
     | TotalsFound
+    | ChunkFound
     | DelayedFound
     | DeliveredFound
     | AttemptsFound
@@ -130,13 +149,14 @@ class RecoveredQueue(msgspec.Struct):
 
     Args:
         found: The queue.
-        count: Messages that are not settled, delayed ones apart.
+        count: Messages that are not settled, delayed ones apart; the records of a stream.
         size: About how many bytes those have.
         segments: Their segments, if the store was asked for them.
         delayed: Those that are not ready yet.
         delivered: The ids up to which messages were delivered, by level.
         attempts: How often messages were returned, by id.
         missing: As of ``TotalsFound``.
+        chunks: The chunks of a stream.
     """
 
     found: QueueFound
@@ -147,6 +167,7 @@ class RecoveredQueue(msgspec.Struct):
     delivered: dict[int, int] = {}
     attempts: dict[int, int] = {}
     missing: int = 0
+    chunks: list[ChunkFound] = []
 
 
 class Recovered(msgspec.Struct):
@@ -187,6 +208,11 @@ def assemble(pieces: Iterable[Piece]) -> Recovered:
             case TotalsFound():
                 queue = recovered.queues[piece.queue]
                 queue.count, queue.size, queue.missing = piece.count, piece.size, piece.missing
+            case ChunkFound():
+                queue = recovered.queues[piece.queue]
+                queue.chunks.append(piece)
+                queue.count += piece.count
+                queue.size += piece.size
             case DelayedFound():
                 recovered.queues[piece.queue].delayed.append(piece)
             case DeliveredFound():

@@ -4,6 +4,9 @@ A *segment* is what one batch appended to one queue. Its row is small and stands
 restart all rows are read and no bodies, and so that settling a message never rewrites a body. Rows of a queue stand
 together in the order of ids; bodies stand in the order in which they were written.
 
+A *chunk* is a segment of a stream: never settled in parts, merged with its neighbours, and deleted with the oldest. Its
+body is in the table of bodies like all others.
+
 The version is SQLite's own ``user_version``; 0 is an empty file, and creating the tables is the first migration.
 """
 
@@ -61,7 +64,15 @@ _HEADS = """
     -- a run in a body may have the heads of its messages, which an older program would set aside as damaged
 """
 
-MIGRATIONS: Mapping[int, str] = {0: _FIRST, 1: _IDENTITY, 2: _HEADS}
+_CHUNKS = """
+    -- records of streams; a stream is a queue, and its bodies are chunks
+    CREATE TABLE chunk (
+        queue INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, size INTEGER NOT NULL,
+        time INTEGER NOT NULL, body INTEGER NOT NULL, PRIMARY KEY (queue, first)
+    ) WITHOUT ROWID;
+"""
+
+MIGRATIONS: Mapping[int, str] = {0: _FIRST, 1: _IDENTITY, 2: _HEADS, 3: _CHUNKS}
 """For each version the statements that lead to the next one."""
 
 VERSION = max(MIGRATIONS) + 1

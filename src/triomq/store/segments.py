@@ -9,8 +9,9 @@ covers whose it is. Rows have none: a row is checked for values that a row can h
 """
 
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from typing import Any
 
 import msgspec
 
@@ -22,9 +23,9 @@ SegmentRow = tuple[int, int, int, int, bytes, int]
 """A row of ``segment``: first, count, unsettled, size, settled, body."""
 
 _COLUMNS = "SELECT first, count, unsettled, size, settled, body FROM segment WHERE queue = :queue "
-_BEFORE = _COLUMNS + "AND first <= :first ORDER BY first DESC LIMIT 1"
-_FORWARDS = _COLUMNS + "AND first > :first AND first < :stop ORDER BY first"
-_BACKWARDS = _COLUMNS + "AND first > :first AND first < :stop ORDER BY first DESC"
+_BEFORE = "AND first <= :first ORDER BY first DESC LIMIT 1"
+_FORWARDS = "AND first > :first AND first < :stop ORDER BY first"
+_BACKWARDS = "AND first > :first AND first < :stop ORDER BY first DESC"
 
 _MOST_IDS = 1 << 32
 """Ids in a segment: far above what a batch can have, and few enough to count with."""
@@ -37,10 +38,24 @@ _MISSING = "their contents are missing"
 
 
 def segment_rows(connection: sqlite3.Connection, queue: int, first: int, stop: int) -> Generator[SegmentRow | Damaged]:
-    """Yield the rows of the segments that hold ids of a range, in order.
+    """Yield the rows of the segments that hold ids of a range, in order; see ``rows_around_damage``."""
+    return rows_around_damage(connection, _COLUMNS, is_sane, queue, first, stop)
+
+
+def rows_around_damage(
+    connection: sqlite3.Connection,
+    columns: str,
+    is_sane: Callable[[tuple[object, ...]], bool],
+    queue: int,
+    first: int,
+    stop: int,
+) -> Generator[Any]:
+    """Yield the rows of a queue that hold ids of a range, in order.
 
     Args:
         connection: To the file.
+        columns: The query of all rows of the queue; a row begins with the first id and the count.
+        is_sane: Returns whether a row has values that a row can have.
         queue: The queue's number.
         first: The first id of the range.
         stop: The id behind its last one.
@@ -51,7 +66,7 @@ def segment_rows(connection: sqlite3.Connection, queue: int, first: int, stop: i
     values = {"queue": queue, "first": first, "stop": stop}
     damaged = Damaged(first, 0, b"", _ROWS)
     try:
-        row = connection.execute(_BEFORE, values).fetchone()
+        row = connection.execute(columns + _BEFORE, values).fetchone()
         if row is not None and not is_sane(row):
             yield damaged
         elif row is not None and row[0] + row[1] > first:
@@ -60,20 +75,20 @@ def segment_rows(connection: sqlite3.Connection, queue: int, first: int, stop: i
         _require_damage(error)
         yield damaged
     try:
-        for row in _rows(connection, _FORWARDS, values, "first"):
+        for row in _rows(connection, columns + _FORWARDS, values, "first"):
             yield row if is_sane(row) else msgspec.structs.replace(damaged, first=values["first"])
         last = None
     except sqlite3.DatabaseError as error:
         _require_damage(error)
         last = msgspec.structs.replace(damaged, first=values["first"] + 1)
-    behind = _rows_behind(connection, values)
+    behind = [row for row in _rows_behind(connection, columns, values) if is_sane(row)]
     # A damaged key may end the way forwards without an error.
     if last is not None or behind:
         yield last or msgspec.structs.replace(damaged, first=values["first"] + 1)
     yield from behind
 
 
-def _rows(connection: sqlite3.Connection, query: str, values: dict[str, int], bound: str) -> Iterator[SegmentRow]:
+def _rows(connection: sqlite3.Connection, query: str, values: dict[str, int], bound: str) -> Iterator[Any]:
     """Yield the rows of a query up to the first that cannot be read; ``values[bound]`` is the last id that was read."""
     try:
         with closing(connection.execute(query, values)) as rows:
@@ -94,14 +109,14 @@ def _rows(connection: sqlite3.Connection, query: str, values: dict[str, int], bo
         yield row
 
 
-def _rows_behind(connection: sqlite3.Connection, values: dict[str, int]) -> list[SegmentRow]:
+def _rows_behind(connection: sqlite3.Connection, columns: str, values: dict[str, int]) -> list[Any]:
     """Return the rows behind damaged ones, in order."""
-    found: list[SegmentRow] = []
+    found: list[Any] = []
     try:
-        found.extend(_rows(connection, _BACKWARDS, values, "stop"))
+        found.extend(_rows(connection, columns + _BACKWARDS, values, "stop"))
     except sqlite3.DatabaseError as error:
         _require_damage(error)
-    return [row for row in reversed(found) if is_sane(row)]
+    return found[::-1]
 
 
 def is_sane(row: tuple[object, ...]) -> bool:

@@ -34,12 +34,14 @@ from triomq.store.frames import (
     BackedUp,
     BackUp,
     BatchesCommitted,
+    ChunksFetched,
     DelayedFetched,
     FetchFailed,
     Fetching,
     FromStore,
     PiecesRecovered,
     Read,
+    ReadChunks,
     ReadDelayed,
     RecordFetched,
     SegmentsFetched,
@@ -111,7 +113,7 @@ class _Server:
     def run(self, store: SqliteStore) -> None:
         with closing(_ReadingThread(store, self.send)) as reading:
             while self._serve_next(store, reading):
-                pass
+                self._merge(store)
 
     def _serve_next(self, store: SqliteStore, reading: "_ReadingThread") -> bool:
         """Serve what arrives next; return whether there was anything. What refers to the reader's buffer ends here."""
@@ -126,6 +128,14 @@ class _Server:
         if batches:
             self._commit(store, batches)
         return bool(frames)
+
+    def _merge(self, store: SqliteStore) -> None:
+        """Merge small chunks of streams: some behind each batch, and more as long as nothing arrives."""
+        try:
+            while store.has_merges and store.merge_next() and not self._waiting.poll(0):
+                pass
+        except StoreError:
+            pass  # there is no room now; it is tried again behind the next batch
 
     def _receive(self) -> list[ToStore | FromStore]:
         """Wait for frames and return all that have arrived and have room; nothing at the end of the stream."""
@@ -169,10 +179,23 @@ def _read(reader: SqliteReader, frame: Fetching) -> FromStore:
     match frame:
         case Read():
             return SegmentsFetched(frame.number, reader.read(frame.queue, frame.first, frame.stop, frame.max_bytes))
+        case ReadChunks():
+            found = reader.read_chunks(frame.queue, frame.first, frame.stop, frame.max_bytes, frame.since)
+            return ChunksFetched(frame.number, found)
         case ReadDelayed():
             return DelayedFetched(frame.number, reader.read_delayed(frame.queue, frame.numbers))
         case _:
             return RecordFetched(frame.number, reader.read_record(frame.kind, frame.key))
+
+
+def _has_damage(answer: FromStore) -> bool:
+    match answer:
+        case SegmentsFetched():
+            return bool(answer.reading.damaged)
+        case ChunksFetched():
+            return bool(answer.chunks.damaged)
+        case _:
+            return False
 
 
 def _start(batches: list[OperationBatch], expected: int) -> int:
@@ -207,7 +230,7 @@ class _ReadingThread:
             try:
                 reader = reader or SqliteReader(self._store.directory)
                 answer = _read(reader, frame)
-                if isinstance(answer, SegmentsFetched) and answer.reading.damaged:
+                if _has_damage(answer):
                     self._store.be_careful()
                 self._send(answer)
             except StoreError as error:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import get_args
 
 from triomq.errors import DiskFull, StoreError, StoreLocked, StoreUnwritable
+from triomq.store.chunk_rows import read_chunks
 from triomq.store.connecting import DATABASE, MARK, SPILL, connect, connect_reader
 from triomq.store.directory import PATIENCE, DirectoryLock, make_private, require_private
 from triomq.store.examining import examine
@@ -35,6 +36,7 @@ from triomq.store.faults import faults_named, is_damage
 from triomq.store.interface import StoreStatistics
 from triomq.store.mark import Mark
 from triomq.store.operations import (
+    ChunkAppended,
     MessagesAppended,
     MessagesDelayed,
     MessagesSettled,
@@ -46,7 +48,7 @@ from triomq.store.operations import (
     RecordPut,
     SpilledDropped,
 )
-from triomq.store.reading import Damaged, Reading, SegmentRead, collect
+from triomq.store.reading import ChunksRead, Damaged, Reading, SegmentRead, collect
 from triomq.store.recovered import Piece
 from triomq.store.reserve import DiskReserve
 from triomq.store.schema import migrate
@@ -57,7 +59,7 @@ _SPILLED_ONLY = (MessagesSpilled, SpilledDropped)
 """Operations on the spill file alone; the end of a queue concerns both files."""
 _DURABLE_ONLY = tuple(set(get_args(Operation)) - {QueueDeleted, *_SPILLED_ONLY})
 
-_GROWING = (MessagesAppended, MessagesDelayed, MessagesSpilled, RecordPut, QueueDeclared)
+_GROWING = (MessagesAppended, MessagesDelayed, MessagesSpilled, ChunkAppended, RecordPut, QueueDeclared)
 """Operations that need room; all others make room, or are marks."""
 
 _Work = list[tuple[int, list[Operation]]]
@@ -100,13 +102,43 @@ class _File:
         self.committed = last
 
     def _transact(self, work: "_Work", last: int) -> None:
-        connection, apply = self.connection, self.tables.apply
-        try:
-            connection.execute("BEGIN IMMEDIATE")
+        apply = self.tables.apply
+        with self._transaction():
             for number, operations in work:
                 for operation in operations:
                     apply(operation, number)
-            connection.execute("UPDATE progress SET committed = ?", (last,))
+            self.connection.execute("UPDATE progress SET committed = ?", (last,))
+
+    def merge_next(self) -> bool:
+        """Merge some small chunks of a stream; return whether any were, so that there may be more."""
+        merger = self.tables.merger
+        with faults_named(self.path):
+            if self._has_rest:
+                self.empty_log()
+            try:
+                found = merger.next() if self.tables.careful is None else None
+                if found is None:
+                    merger.clear()
+                    return False
+                queue, rows = found
+                with self._transaction():
+                    is_whole = self.tables.merge_rows(queue, rows)
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                is_whole = False
+        if is_whole:
+            merger.advance(rows[-1][0] + rows[-1][1])
+        else:
+            self.be_careful()
+        return True
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        connection = self.connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
             connection.execute("COMMIT")
         except BaseException as error:
             self._has_rest = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_FSYNC
@@ -190,6 +222,12 @@ class SqliteReader:
         connection = self._connections[path]
         with faults_named(path), _snapshot(connection):
             yield from read_segments(connection, queue, first, stop, spilled=path == self._spilled)
+
+    def read_chunks(self, queue: int, first: int, stop: int, max_bytes: int, since: int = 0) -> ChunksRead:
+        """Return whole chunks of a stream that hold offsets of a range; see ``Reader.read_chunks``."""
+        connection = self._connections[self._durable]
+        with faults_named(self._durable), _snapshot(connection):
+            return read_chunks(connection, queue, first, stop, max_bytes, since)
 
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
         """Return the bodies of delayed messages, None for those that are damaged or not there."""
@@ -288,6 +326,23 @@ class SqliteStore:
             if any(isinstance(operation, _GROWING) for batch in batches for operation in batch.operations):
                 raise
 
+    @property
+    def has_merges(self) -> bool:
+        """Whether small chunks of streams may be left that are to be merged."""
+        return bool(self._durable.tables.merger)
+
+    def merge_next(self) -> bool:
+        """Merge some small chunks of a stream, in a transaction of its own.
+
+        Returns:
+            Whether any were merged, so that there may be more.
+
+        Raises:
+            StoreError: There is no room now, or the disk reports an error; nothing has changed.
+        """
+        self._reserve.require(self._durable.connection)
+        return self._durable.merge_next()
+
     def be_careful(self) -> None:
         """Check bodies before they are deleted from now on; may be called from another thread."""
         for file in (self._durable, self._spilled):
@@ -309,6 +364,10 @@ class SqliteStore:
     def read(self, queue: int, first: int, stop: int, max_bytes: int) -> Reading:
         """Return the segments that hold ids of a range; see ``Reader.read``."""
         return self._reading().read(queue, first, stop, max_bytes)
+
+    def read_chunks(self, queue: int, first: int, stop: int, max_bytes: int, since: int = 0) -> ChunksRead:
+        """Return whole chunks of a stream that hold offsets of a range; see ``Reader.read_chunks``."""
+        return self._reading().read_chunks(queue, first, stop, max_bytes, since)
 
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
         """Return the bodies of delayed messages, None for those that are damaged or not there."""

@@ -13,11 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from triomq.errors import StoreCorrupt
 from triomq.store.body import checksum
+from triomq.store.chunk_rows import ChunkRow, Merger, chunk_rows, merged_chunk
 from triomq.store.faults import is_damage
 from triomq.store.gathered import Octets, joined
 from triomq.store.operations import (
     READ_SINGLY,
     AttemptsCounted,
+    ChunkAppended,
+    ChunksDropped,
+    ChunksMerged,
     DelayedDropped,
     MessagesAppended,
     MessagesDelayed,
@@ -36,6 +40,7 @@ from triomq.store.operations import (
 from triomq.store.reading import Damaged
 from triomq.store.recovered import (
     AttemptsFound,
+    ChunkFound,
     DelayedFound,
     DeliveredFound,
     Piece,
@@ -65,6 +70,7 @@ class Tables:
         """Once a damaged body is known: a reading connection that checks bodies before they are deleted."""
         self._connection = connection
         self._execute = connection.execute
+        self.merger = Merger(connection)
         # Queues that may have rows in the table attempts, so that settling in all others skips that table.
         self._counted = {queue for (queue,) in self._execute("SELECT DISTINCT queue FROM attempts")}
 
@@ -101,9 +107,9 @@ class Tables:
 
     def _delete_queue(self, operation: QueueDeleted, batch: int) -> None:
         queue = (operation.queue,)
-        for table in ("segment", "delayed"):
+        for table in ("segment", "delayed", "chunk"):
             self._delete_bodies(table, "queue = ?", queue)
-        for table in ("segment", "delayed", "delivered", "attempts", "queue"):
+        for table in ("segment", "delayed", "chunk", "delivered", "attempts", "queue"):
             self._execute(f"DELETE FROM {table} WHERE queue = ?", queue)
 
     # Messages
@@ -224,11 +230,52 @@ class Tables:
         if self.careful is None:
             self._execute(f"DELETE FROM body WHERE body IN (SELECT body FROM {table} WHERE {where})", values)
             return
-        number = "first" if table == "segment" else "number"
+        number = "number" if table == "delayed" else "first"
         rows = self._execute(f"SELECT body, queue, {number}, count FROM {table} WHERE {where}", values).fetchall()
         # A connection that has met damage while it writes deletes nothing any more, so another one checks.
         whole = [(body,) for body, *key in rows if not is_damaged(self.careful, body, *key)]
         self._connection.executemany("DELETE FROM body WHERE body = ?", whole)
+
+    # Streams
+
+    def _append_chunk(self, operation: ChunkAppended, batch: int) -> None:
+        queue, first, count, time = operation.queue, operation.first, operation.count, operation.time
+        next_id = first + 1  # ids begin at 1, offsets at 0
+        done = self._execute(
+            "UPDATE queue SET next_id = ?, stored = stored + ? WHERE queue = ? AND next_id <= ?",
+            (next_id + count, count, queue, next_id),
+        )
+        if not done.rowcount:
+            raise ValueError(f"stream {queue} is not declared, or has had the offset {first} already")
+        self._insert_chunk(operation.body, queue, first, count, time)
+
+    def _insert_chunk(self, body: Octets, queue: int, first: int, count: int, time: int) -> None:
+        row = (queue, first, count, len(body), time, self._insert_body(body, queue, first, count))
+        self._execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def _drop_chunks(self, operation: ChunksDropped, batch: int) -> None:
+        where, values = "queue = ? AND first + count <= ?", (operation.queue, operation.stop)
+        self._execute(
+            f"UPDATE queue SET settled = settled + (SELECT coalesce(sum(count), 0) FROM chunk WHERE {where})"
+            " WHERE queue = ?",
+            (*values, operation.queue),
+        )
+        self._delete_bodies("chunk", where, values)
+        self._execute(f"DELETE FROM chunk WHERE {where}", values)
+
+    def _merge_chunks(self, operation: ChunksMerged, batch: int) -> None:
+        self.merger.add(operation)
+
+    def merge_rows(self, queue: int, rows: Sequence[ChunkRow]) -> bool:
+        """Replace neighbouring chunks of a stream by one; return whether none of them is damaged."""
+        merged = merged_chunk(self._connection, queue, rows)
+        if merged is None:
+            return False
+        self._connection.executemany("DELETE FROM body WHERE body = ?", [(row[4],) for row in rows])
+        first, stop, time = rows[0][0], rows[-1][0] + rows[-1][1], rows[-1][3]
+        self._execute("DELETE FROM chunk WHERE queue = ? AND first >= ? AND first < ?", (queue, first, stop))
+        self._insert_chunk(merged, queue, first, stop - first, time)
+        return True
 
     # Marks
 
@@ -276,7 +323,11 @@ class Tables:
         for found in queues:
             yield QueueFound(*found)
             queue = found[:1]
-            yield from self._segments(*queue) if segments else self._totals(*queue)
+            chunks = list(self._chunks(*queue))
+            yield from (
+                self._segments(*queue) if segments else self._totals(found[0], sum(each.count for each in chunks))
+            )
+            yield from chunks
             for row in self._execute(
                 "SELECT queue, number, due, count, size FROM delayed WHERE queue = ? ORDER BY number", queue
             ):
@@ -303,7 +354,12 @@ class Tables:
         ):
             yield SegmentFound(*row)
 
-    def _totals(self, queue: int) -> Iterator[Piece]:
+    def _chunks(self, queue: int) -> Iterator[ChunkFound]:
+        for row in chunk_rows(self._connection, queue, 0, _LAST_ID):
+            if not isinstance(row, Damaged):
+                yield ChunkFound(queue, *row[:4])
+
+    def _totals(self, queue: int, records: int) -> Iterator[Piece]:
         try:
             count, size = self._execute(
                 "SELECT sum(unsettled), sum(size * unsettled / count) FROM segment WHERE queue = ?", (queue,)
@@ -313,8 +369,8 @@ class Tables:
                 raise
             count, size = self._totals_around_damage(queue)
         (expected,) = self._execute("SELECT stored - settled FROM queue WHERE queue = ?", (queue,)).fetchone()
-        if count or expected:
-            yield TotalsFound(queue, count or 0, size or 0, max(0, expected - (count or 0)))
+        if count or expected > records:
+            yield TotalsFound(queue, count or 0, size or 0, max(0, expected - records - (count or 0)))
 
     def _totals_around_damage(self, queue: int) -> tuple[int, int]:
         rows = [row for row in segment_rows(self._connection, queue, 0, _LAST_ID) if not isinstance(row, Damaged)]
@@ -324,9 +380,10 @@ class Tables:
         """Return the number of queues, of messages with the delayed ones, and of records."""
         (queues,) = self._execute("SELECT count(*) FROM queue").fetchone()
         (messages,) = self._execute("SELECT coalesce(sum(unsettled), 0) FROM segment").fetchone()
+        (in_streams,) = self._execute("SELECT coalesce(sum(count), 0) FROM chunk").fetchone()
         (delayed,) = self._execute("SELECT coalesce(sum(count), 0) FROM delayed").fetchone()
         (records,) = self._execute("SELECT count(*) FROM record").fetchone()
-        return int(queues), int(messages) + int(delayed), int(records)
+        return int(queues), int(messages) + int(in_streams) + int(delayed), int(records)
 
 
 def _starting_before(ranges: Sequence[Range], position: int) -> Iterator[Range]:
@@ -366,4 +423,7 @@ _APPLY: dict[type[Operation], Callable[..., None]] = {
     DelayedDropped: Tables._drop,
     MessagesSpilled: Tables._spill,
     SpilledDropped: Tables._unspill,
+    ChunkAppended: Tables._append_chunk,
+    ChunksDropped: Tables._drop_chunks,
+    ChunksMerged: Tables._merge_chunks,
 }

@@ -9,7 +9,7 @@ import trio
 from triomq import Broker
 from triomq.app.testing import JobsInTest
 from triomq.errors import JobFailed, JobTimedOut
-from triomq.jobs import Jobs, current_job
+from triomq.jobs import Jobs, current_job, gather, outcomes
 
 
 class Program:
@@ -165,7 +165,44 @@ async def test_awaited_failure_has_the_remote_traceback(jobs: JobsInTest, progra
     await jobs.work(program.jobs)
     with pytest.raises(JobFailed, match="no such customer"):
         await fail.call()
-    jobs.failures.clear()
+
+
+async def test_failure_that_a_caller_got_is_not_raised_again(jobs: JobsInTest, program: Program) -> None:
+    @program.jobs.job(retries=0)
+    async def fail(number: int) -> None:
+        raise KeyError(number)
+
+    @program.jobs.job(retries=0, unique="same")
+    async def fail_alone() -> None:
+        await both_are_sent.wait()
+        raise KeyError("alone")
+
+    @program.jobs.job
+    async def try_both() -> str:
+        try:
+            await fail.call(1)
+        except JobFailed:
+            return "it failed"
+        return "it did not"
+
+    both_are_sent = trio.Event()
+    await jobs.work(program.jobs)
+    assert await try_both.call() == "it failed"
+    with pytest.RaisesGroup(JobFailed, JobFailed):
+        await gather(await fail.map([2, 3]))
+    assert isinstance((await outcomes([await fail.send(4)]))[0], JobFailed)
+    first, second = await fail_alone.send(), await fail_alone.send()
+    both_are_sent.set()
+    for job in (first, second):
+        with pytest.raises(JobFailed, match="alone"):
+            await job.result()
+    with pytest.raises(JobFailed):
+        await trio.to_thread.run_sync(fail.blocking.call, 5)
+    await jobs.wait_idle()
+    await fail.send(6)
+    with pytest.raises(KeyError, match="6"):
+        await jobs.wait_idle()
+    assert jobs.failures == []
 
 
 async def test_moment_without_a_time_zone_is_refused(jobs: JobsInTest, autojump_clock: object) -> None:

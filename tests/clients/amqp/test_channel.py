@@ -174,12 +174,14 @@ async def test_shared_limit_holds_for_all_consumers_of_a_channel(channel: AMQPCh
     for _ in range(5):
         await channel.publish("", queue, b"")
     async with channel.consume(queue, prefetch=0) as one, channel.consume(queue, prefetch=0) as other:
-        found = []
+        with trio.fail_after(60):
+            while channel.statistics().unsettled < 2:  # noqa: ASYNC110 (no event to wait for)
+                await trio.sleep(0.01)
         for deliveries in (one, other):
-            with trio.move_on_after(0.3):
-                async for delivery in deliveries:
-                    found.append(delivery)
-        assert len(found) == 2
+            with trio.move_on_after(0.2):
+                async for _ in deliveries:
+                    pass
+        assert channel.statistics().unsettled == 2
 
 
 async def test_flow_can_be_asked_for(channel: AMQPChannel) -> None:

@@ -190,7 +190,7 @@ async def test_unsettled_messages_come_again(proxy: Proxy, connection: AMQPConne
             with trio.fail_after(60):
                 (await anext(deliveries)).accept()
                 old = await anext(deliveries)
-                await trio.testing.wait_all_tasks_blocked(0.05)
+                await channel.declare_queue(name, passive=True)  # answered, so the ack before it was read
                 await cut(proxy, connection)
                 old.accept()  # belongs to the connection that is gone
                 again = [await anext(deliveries) for _ in range(3)]
@@ -210,6 +210,7 @@ async def test_limits_come_back_too(proxy: Proxy, connection: AMQPConnection, na
             for _ in range(5):
                 await channel.publish("", name, b"x")
             await anext(deliveries)
+            await until(lambda: channel.statistics().unsettled == 2)
             await trio.sleep(0.2)
             assert channel.statistics().unsettled == 2
 

@@ -17,6 +17,7 @@ from triomq.core import (
     QueueOptions,
     SinkKind,
     SinkOptions,
+    StreamOptions,
     Target,
     Traits,
     make_predicate,
@@ -25,6 +26,7 @@ from triomq.core import (
 from triomq.core.persistence.records import (
     HeadCodec,
     decode_binding,
+    decode_identity,
     decode_key,
     decode_maker,
     decode_queue_options,
@@ -68,6 +70,8 @@ QUEUES = st.builds(
     consumer_timeout=SECONDS,
     notes=NOTES,
     remarks=NOTES,
+    stream=st.none()
+    | st.builds(StreamOptions, max_age=SECONDS, segment_bytes=st.integers(1, 2**63 - 1), partition_of=NAMES),
 )
 SINKS = st.builds(
     SinkOptions,
@@ -116,13 +120,16 @@ def test_keys_of_other_names_differ() -> None:
 def test_strategies_know_all_options() -> None:
     """An option that is new must be in the strategies, so that it is known to come back."""
     options = [QueueOptions, SinkOptions, Head, Traits, Binding]
-    assert [len(kind.__struct_fields__) for kind in options] == [16, 8, 9, 7, 6]
+    assert [len(kind.__struct_fields__) for kind in options] == [17, 8, 9, 7, 6]
 
 
 @given(QUEUES)
 def test_queues_options_come_back(options: QueueOptions) -> None:
-    found, origin, user = decode_queue_options(encode_options(options, "peer", "ada"))
+    encoded = encode_options(options, "peer", "ada", identity=7)
+    found, origin, user = decode_queue_options(encoded)
     assert (origin, user) == ("peer", "ada")
+    assert decode_identity(encoded) == 7
+    assert decode_identity(encode_options(options)) == 0
     assert found == options
     assert typed(found.notes) == typed(options.notes)
 

@@ -145,7 +145,7 @@ class AsyncioQueue:
         """Take the first message alone; None when the queue is empty."""
         return await self._caller.call(lambda: get_delivery(self.handle, self._caller.portal), undo=return_unseen)
 
-    async def browse(self, *, after: int = 0, limit: int = 100) -> list[Browsed]:
+    async def browse(self, *, after: int = -1, limit: int = 100) -> list[Browsed]:
         """Return ready messages in the order in which they arrived, and take none."""
         return await self._caller.call(lambda: self.handle.browse(after=after, limit=limit))
 

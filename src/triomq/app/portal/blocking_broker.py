@@ -111,7 +111,7 @@ class BlockingQueue:
             lambda: get_delivery(self.handle, self._caller.portal), timeout=timeout, undo=return_unseen
         )
 
-    def browse(self, *, after: int = 0, limit: int = 100, timeout: float | None = None) -> list[Browsed]:
+    def browse(self, *, after: int = -1, limit: int = 100, timeout: float | None = None) -> list[Browsed]:
         """Return ready messages in the order in which they arrived, and take none."""
         return self._caller.call(lambda: self.handle.browse(after=after, limit=limit), timeout=timeout)
 

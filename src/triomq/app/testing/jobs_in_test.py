@@ -26,15 +26,19 @@ _CONCURRENCY: Final = 100
 
 
 class _Watch(Middleware):
-    """Remembers what jobs have raised for good."""
+    """Remembers what jobs have raised for good, until it is raised where the test sees it."""
 
-    def __init__(self, failures: list[BaseException]) -> None:
-        self._failures = failures
+    def __init__(self) -> None:
+        self.failures: dict[str, BaseException] = {}
 
     def failed(self, job: RunningJob, error: BaseException) -> None:
         if not isinstance(error, trio.Cancelled):
             error.add_note(f"Raised by job {job.name} {job.id}, attempt {job.attempt}, in queue {job.queue!r}.")
-            self._failures.append(error)
+            self.failures[job.id] = error
+
+    def forget(self, job: str) -> None:
+        """Forget what a job has raised: its caller has it."""
+        self.failures.pop(job, None)
 
 
 class JobsInTest:
@@ -48,9 +52,7 @@ class JobsInTest:
     def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
         self.broker = broker
         """The broker, to look into queues, or to publish by another protocol."""
-        self.failures: list[BaseException] = []
-        """What jobs have raised for good, after their last attempt, and ``wait_idle`` has not raised yet."""
-        self._watch = _Watch(self.failures)
+        self._watch = _Watch()
         self._nursery = nursery
         self._over = trio.Event()
         self._wait_broker_idle = broker.wait_idle
@@ -86,6 +88,7 @@ class JobsInTest:
         before = registry.middleware
         async with registry.connect(self.broker):
             registry.middleware = (*before, self._watch)
+            registry.link().raised = self._watch.forget  # type: ignore[method-assign]  # of this one connection
             try:
                 yield
             finally:
@@ -103,18 +106,25 @@ class JobsInTest:
     async def wait_idle(self) -> None:
         """Wait until all that was sent is done, retries and delayed jobs included, and raise what jobs have raised.
 
-        One error is raised as it is, so that ``pytest.raises`` finds it; several are a group. Schedules go on for ever
-        and are not waited for: sleep as long as you want to see of them.
+        One error is raised as it is, so that ``pytest.raises`` finds it; several are a group. What somebody got by
+        ``call``, ``result`` or ``gather``, in the test or in a job, is not raised again. Schedules go on for ever and
+        are not waited for: sleep as long as you want to see of them.
 
         Raises:
             TimeoutError: This runs in real time, and what is to come takes longer than ten seconds.
         """
         await _within_patience(self._wait_broker_idle, self.broker)
-        failures, self.failures[:] = list(self.failures), []
+        failures = self.failures
+        self._watch.failures.clear()
         if len(failures) == 1:
             raise failures[0]
         if failures:
             raise BaseExceptionGroup(f"{len(failures)} jobs have failed", failures)
+
+    @property
+    def failures(self) -> list[BaseException]:
+        """What jobs have raised for good, after their last attempt, and neither callers nor ``wait_idle`` got yet."""
+        return list(self._watch.failures.values())
 
     @property
     def now(self) -> datetime:

@@ -31,7 +31,7 @@ T = TypeVar("T")
 _OCTETS = 3
 """Number of the extension for a text that is none, beside those of ``packing``; on disk, so never reused."""
 
-_ORIGIN, _USER = "origin", "user"
+_ORIGIN, _USER, _IDENTITY = "origin", "user", "identity"
 """Beside the names of options."""
 
 _BUILTIN = (bytes, datetime, Decimal)  # that ``packable`` knows
@@ -79,8 +79,12 @@ def decode_key(key: bytes) -> list[str]:
     return [_text(name) for name in _names.decode(key)]
 
 
-def encode_options(options: QueueOptions | SinkOptions, origin: str = "", user: str = "") -> bytes:
-    """Encode what a queue or a sink was declared with, the peer that made it, and the user who is charged for it."""
+def encode_options(
+    options: QueueOptions | SinkOptions, origin: str = "", user: str = "", *, identity: int = 0
+) -> bytes:
+    """Encode what a queue or a sink was declared with, the peer that made it, the user who is charged for it, and the
+    identity of a stream.
+    """
     fields = {
         name: msgspec.to_builtins(getattr(options, name), builtin_types=_BUILTIN) for name in options.__struct_fields__
     }
@@ -88,6 +92,8 @@ def encode_options(options: QueueOptions | SinkOptions, origin: str = "", user: 
         fields[_ORIGIN] = origin
     if user:
         fields[_USER] = user
+    if identity:
+        fields[_IDENTITY] = identity
     return _encoder.encode(packable(_escaped(fields)))
 
 
@@ -118,12 +124,21 @@ _fields = Decoder(dict[str, object], ext_hook=_from_extension)
 def _decode(value: bytes, kind: type[T]) -> tuple[T, str, str]:
     fields = _fields.decode(value)
     origin, user = fields.pop(_ORIGIN, ""), fields.pop(_USER, "")
+    fields.pop(_IDENTITY, 0)
     return msgspec.convert(fields, kind, builtin_types=_BUILTIN), str(origin), str(user)
 
 
 def decode_queue_options(value: bytes) -> tuple[QueueOptions, str, str]:
     """Return a queue's options, the peer that made it, and the user who is charged for it."""
     return _decode(value, QueueOptions)
+
+
+def decode_identity(value: bytes) -> int:
+    """Return the identity of a stream; 0 of a queue."""
+    identity = _fields.decode(value).get(_IDENTITY, 0)
+    if not isinstance(identity, int):
+        raise TypeError(f"the identity of a stream is a whole number, not {identity!r}")
+    return identity
 
 
 def decode_sink_options(value: bytes) -> tuple[SinkOptions, str, str]:

@@ -29,7 +29,7 @@ class Browse(Request[Sequence[Entry]], frozen=True):
         QueueUnreadable: The store cannot give them back.
     """
 
-    after: int = 0
+    after: int = -1
     limit: int = 100
 
 

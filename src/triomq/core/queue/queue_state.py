@@ -13,6 +13,9 @@ from triomq.core.dispatch.feed import Feed
 from triomq.core.message import Head
 from triomq.core.queue.delay import Delayed, Postponed
 from triomq.core.routing.bindings import Binding
+from triomq.core.streams.log import StreamLog
+from triomq.core.streams.retention import Limits
+from triomq.core.streams.start import Bounds
 from triomq.core.topology.options import QueueOptions
 from triomq.core.topology.policy import Policy, queue_options
 from triomq.errors import StoreError
@@ -23,6 +26,20 @@ if TYPE_CHECKING:
     from triomq.core.routing.sink import SinkState
     from triomq.core.topology.directory import Directory
     from triomq.core.topology.session import Session
+
+
+class StreamStatistics(msgspec.Struct, frozen=True, gc=False):
+    """What a snapshot has of a stream besides.
+
+    Args:
+        bounds: What can be read.
+        segments: Parts of it that retention removes as a whole.
+        lags: By group, how many records it has not read.
+    """
+
+    bounds: Bounds
+    segments: int
+    lags: dict[str, int]
 
 
 class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +58,7 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
         dead_lettered: Copies of given up messages that went to other queues.
         rejected: Messages that a consumer rejected.
         exhausted: Messages that came back more often than the delivery limit allows.
+        stream: What only a stream has; None for a queue.
     """
 
     ready: int
@@ -55,6 +73,7 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
     dead_lettered: int = 0
     rejected: int = 0
     exhausted: int = 0
+    stream: StreamStatistics | None = None
 
 
 class Enlist(Request[QueueStatistics], frozen=True):
@@ -91,6 +110,7 @@ class QueueState:
         origin: The peer that made it; empty if it is this broker's own.
         user: The user whose session declared it, who is charged for it; empty if it was the program itself.
         number: Its number in the store, if that knows it already.
+        identity: The stream's, if that is there already.
     """
 
     __slots__ = (
@@ -138,6 +158,7 @@ class QueueState:
         *,
         user: str = "",
         number: int = 0,
+        identity: int = 0,
     ) -> None:
         self.name = name
         self.declared = declared
@@ -148,7 +169,7 @@ class QueueState:
         self.origin = origin
         self.user = user
         self.durable = declared.durable and owner is None
-        self.backlog = self._make_backlog(number)
+        self.backlog = self._make_backlog(number) if declared.stream is None else self._make_log(identity)
         self.delayed: Delayed | None = None
         self.postponed: Postponed | None = None
         self.used = 0.0  # when a client used it last, in seconds of the clock; set only if it can expire
@@ -179,6 +200,10 @@ class QueueState:
         if levels:
             return PagedPriorityBacklog(levels, persistence, number, name=self.name, durable=self.durable, now=now)
         return PagedPlainBacklog(persistence, number, name=self.name, durable=self.durable, now=now)
+
+    def _make_log(self, identity: int) -> StreamLog:
+        now = self.directory.clock.now
+        return StreamLog(Limits.of(self.declared, 0, in_memory=True), now, identity)
 
     def ready_count(self) -> int:
         """Return how many messages no consumer has, wherever they are."""
@@ -221,7 +246,14 @@ class QueueState:
             self.dead_lettered,
             self.rejected,
             self.exhausted,
+            self._stream_statistics(),
         )
+
+    def _stream_statistics(self) -> StreamStatistics | None:
+        log = self.backlog
+        if not isinstance(log, StreamLog):
+            return None
+        return StreamStatistics(log.bounds, len(log.segments), {group: log.lag(group) for group in log.positions})
 
     @property
     def idle(self) -> bool:
@@ -233,6 +265,8 @@ class QueueState:
         backlog, options = self.backlog, self.options
         if self.ref.waiting or backlog.unsettled or (self.delayed is not None and self.delayed.count):
             return False
+        if isinstance(backlog, StreamLog):
+            return not backlog.has_outstanding
         dying = options.dead_letter_sink is not None and backlog.next_deadline() < inf
         return not backlog.ready or not (self.feeds or dying)
 

@@ -34,6 +34,7 @@ from triomq.core.queue.timekeeper import Due
 from triomq.core.refusals import BeingDeleted, ForeignName, Restarting
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import AddBinding, Destination, RemoveBinding, Sink, SinkState
+from triomq.core.streams.stream import Stream
 from triomq.core.topology.chores import PER_TURN, ApplyPolicies, CloseFeeds, EndSession, Forget, TakeBindings
 from triomq.core.topology.directory import QUEUE, Directory
 from triomq.core.topology.observer import Action, Changed, ChangeKind
@@ -226,7 +227,8 @@ class Domain(DynamicSupervisor):
         return queue
 
     def _start_queue(self, queue: QueueState) -> None:
-        queue.ref = self.start_child_nowait(ChildSpec(lambda: Queue(queue), name=QUEUE + queue.name))
+        actor = Queue if queue.declared.stream is None else Stream
+        queue.ref = self.start_child_nowait(ChildSpec(lambda: actor(queue), name=QUEUE + queue.name))
 
     def delete_queue(self, message: DeleteQueue) -> QueueStatistics | None:
         """Delete a queue with its messages, its feeds and all bindings to it."""

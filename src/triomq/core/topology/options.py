@@ -58,6 +58,20 @@ class SinkOptions(msgspec.Struct, frozen=True):
     remarks: tuple[tuple[str, object], ...] = ()
 
 
+class StreamOptions(msgspec.Struct, frozen=True):
+    """What makes a queue a stream, which keeps what was read; ``max_length`` and ``max_bytes`` of its options bound it.
+
+    Args:
+        max_age: Seconds for which a record is kept at least; None for as long as there is room.
+        segment_bytes: Bytes of records that retention removes at once; a quarter of ``max_bytes`` if that is less.
+        partition_of: The partitioned stream that it is a part of; empty if it stands alone.
+    """
+
+    max_age: float | None = None
+    segment_bytes: int = 64 * 1024 * 1024
+    partition_of: str = ""
+
+
 class QueueOptions(msgspec.Struct, frozen=True):
     """The options of a queue.
 
@@ -80,6 +94,7 @@ class QueueOptions(msgspec.Struct, frozen=True):
             wire's endpoint sets.
         notes: Arguments that mean nothing to the core but must be equal at a second declare.
         remarks: Arguments that mean nothing to this broker; stored to be shown.
+        stream: What makes it a stream; None for a queue that forgets what is consumed.
     """
 
     durable: bool = True
@@ -99,6 +114,7 @@ class QueueOptions(msgspec.Struct, frozen=True):
     consumer_timeout: float | None = None
     notes: tuple[tuple[str, object], ...] = ()
     remarks: tuple[tuple[str, object], ...] = ()
+    stream: StreamOptions | None = None
 
     @property
     def is_bounded(self) -> bool:

@@ -27,6 +27,7 @@ from triomq.store.frames import (
     BackUp,
     BatchesCommitted,
     Buffers,
+    ChunksFetched,
     DelayedFetched,
     FetchFailed,
     FromStore,
@@ -216,6 +217,8 @@ class StoreSession:
                 self._journal.fetched(frame.number, frame.bodies)
             case RecordFetched():
                 self._journal.fetched(frame.number, frame.value)
+            case ChunksFetched():
+                self._journal.fetched(frame.number, frame.chunks)
             case FetchFailed():
                 self._journal.fetched(frame.number, frame.failed.error)
             case BackedUp():

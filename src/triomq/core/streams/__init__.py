@@ -1,0 +1,1 @@
+"""Streams: queues that keep what was read; start with ``log``."""

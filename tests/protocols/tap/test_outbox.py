@@ -1,0 +1,11 @@
+"""What waits to be written."""
+
+from triomq.protocols.tap.outbox import Outbox
+
+
+def test_pieces_are_counted_until_they_are_taken() -> None:
+    outbox = Outbox()
+    outbox.put(b"ab", memoryview(b"cde"))
+    assert outbox.unsent == 5
+    assert outbox.take() == [b"ab", b"cde"]
+    assert (outbox.unsent, outbox.take()) == (0, [])
