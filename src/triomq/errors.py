@@ -5,7 +5,8 @@ TriomqError
 ├─ Refused                  Unroutable · QueueUnreadable · SinkBroken · NotForStreams · OutOfRange
 │  ├─ NotFound              NoSuchSink · NoSuchQueue · QueueStopped · UnknownStage
 │  ├─ AccessRefused         InExclusiveUse · ForeignResource · SinkInternal
-│  ├─ PreconditionFailed    Inequivalent · SinkInUse · QueueInUse · QueueNotEmpty · OtherStream
+│  ├─ PreconditionFailed    Inequivalent · SinkInUse · QueueInUse · QueueNotEmpty
+│  │                        PartOfStream · OtherStream
 │  ├─ ResourceLocked        QueueLocked
 │  └─ LimitExceeded         QueueFull
 ├─ Disconnected · ConsumerCancelled
@@ -153,6 +154,19 @@ class QueueNotEmpty(_About, PreconditionFailed):
     """The queue has messages, and was to be deleted only without any."""
 
     _text = "queue {!r} is not empty; purge it first, or delete it with if_empty=False"
+
+
+class PartOfStream(PreconditionFailed):
+    """It belongs to a partitioned stream, which is declared and deleted as a whole.
+
+    Args:
+        what: The thing, as texts call it.
+        stream: The stream's name.
+    """
+
+    def __init__(self, what: str, stream: str) -> None:
+        self.stream = stream
+        super().__init__(f"{what} belongs to the partitioned stream {stream!r}; delete that as a whole")
 
 
 class QueueFull(_About, LimitExceeded):

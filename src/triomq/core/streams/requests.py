@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from triomq.actors import Message, Request
-from triomq.core.streams.start import Bounds
+from triomq.core.streams.start import Bounds, Place
 from triomq.errors import OutOfRange
 
 if TYPE_CHECKING:
@@ -44,6 +44,25 @@ class ReadRange(Request[RecordRange | None], frozen=True):
     first: int
     most_records: int
     most_bytes: int
+
+
+class Resolved(msgspec.Struct, frozen=True, gc=False):
+    """Where a reader begins: the stream's identity, and an offset."""
+
+    identity: int
+    offset: int
+
+
+class ResolvePlace(Request[Resolved], frozen=True):
+    """To a stream: return where a reader begins.
+
+    Args:
+        place: Where, unless the group has a position.
+        group: The reader's group, if it has one.
+    """
+
+    place: Place
+    group: str | None = None
 
 
 class SetPosition(Request[int], frozen=True):

@@ -13,7 +13,8 @@ Rules:
   stream and batch, however many publishes. Nothing is written for a stream in between.
 - The tail is in memory up to what a queue may have there; the rest is read when a reader comes to it. Each reader
   holds what one read has brought, and no other reader is given it: ten readers at ten places are ten times 256 KiB.
-- Small chunks are merged in the store when there are a megabyte or a thousand of them (``ChunksMerged``); offsets stay.
+- Small chunks are merged in the store when there are a megabyte or a thousand of them, or their segment is over
+  (``ChunksMerged``); offsets stay. Merged chunks lie in one segment, so that retention finds their ends.
 - All records wait for the sync, transient ones too: they have offsets, and offsets must not change.
 """
 
@@ -215,21 +216,24 @@ class StoredLog(StreamLog):
             self._count_small(chunk.first, chunk.size)
         self._trim()
         if self._small_bytes >= _SEALED_BYTES or self._small >= _SEALED_CHUNKS:
-            self._seal()
+            self._seal(self._stop)
 
     def _count_small(self, first: int, size: int) -> None:
-        if size >= _LARGE and self._small < 2:
-            self._small = self._small_bytes = 0
+        """Count a chunk that is on disk, and have those before it merged if it belongs to another segment."""
+        if self._small and self.segments.is_beginning(first):
+            self._seal(first)
+        if size >= _LARGE and not self._small:
             return
         if not self._small:
             self._small_first = first
         self._small += 1
         self._small_bytes += size
 
-    def _seal(self) -> None:
-        """Have the store merge the small chunks; a stream of which none is left needs no more of it."""
-        if self._small > 1:
-            self._journal.add(ChunksMerged(self.queue, max(self.base, self._small_first), self._stop))
+    def _seal(self, stop: int) -> None:
+        """Have the store merge the chunks up to an offset that were not merged; they are of one segment."""
+        first = max(self.base, self._small_first)
+        if self._small > 1 and first < stop:
+            self._journal.add(ChunksMerged(self.queue, first, stop))
         self._small = self._small_bytes = 0
 
     def _trim(self) -> None:

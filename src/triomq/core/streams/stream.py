@@ -38,7 +38,16 @@ from triomq.core.queue.queue_state import Enlist, OptionsChanged, QueueState, Qu
 from triomq.core.queue.timekeeper import Due, Timekeeper
 from triomq.core.streams.log import StreamLog
 from triomq.core.streams.reader import Reader
-from triomq.core.streams.requests import AskBounds, ForgetGroup, GoOn, ReadRange, RecordRange, SetPosition
+from triomq.core.streams.requests import (
+    AskBounds,
+    ForgetGroup,
+    GoOn,
+    ReadRange,
+    RecordRange,
+    Resolved,
+    ResolvePlace,
+    SetPosition,
+)
 from triomq.core.streams.retention import Limits
 from triomq.core.streams.start import Bounds, Since, Start
 from triomq.core.topology.chores import free
@@ -227,6 +236,12 @@ class Stream(InPlaceActor):
     def ask_bounds(self, message: AskBounds) -> Bounds:
         """Return what can be read."""
         return self._log.bounds
+
+    def resolve_place(self, message: ResolvePlace) -> Resolved:
+        """Return where a reader begins that asks for ranges."""
+        log = self._log
+        offset = log.positions.get(message.group) if message.group is not None else None
+        return Resolved(log.identity, log.offset_of(message.place) if offset is None else offset)
 
     def set_position(self, message: SetPosition) -> int:
         """Record how far a group has read."""
