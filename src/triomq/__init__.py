@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from triomq.app import PolicyOptions as PolicyOptions
     from triomq.app import Properties as Properties
     from triomq.app import QueueHandle as QueueHandle
+    from triomq.app import Record as Record
     from triomq.app import SinkHandle as SinkHandle
+    from triomq.app import StreamHandle as StreamHandle
+    from triomq.app import StreamReader as StreamReader
     from triomq.app import Synchronise as Synchronise
     from triomq.app import User as User
     from triomq.app import UserLimits as UserLimits
@@ -68,6 +71,9 @@ _MODULES = {
     "PolicyOptions": "triomq.app",
     "Properties": "triomq.app",
     "QueueHandle": "triomq.app",
+    "Record": "triomq.app",
+    "StreamHandle": "triomq.app",
+    "StreamReader": "triomq.app",
     "SinkHandle": "triomq.app",
     "Synchronise": "triomq.app",
     "TLS": "triomq.app",
@@ -107,7 +113,10 @@ __all__ = [
     "PolicyOptions",
     "Properties",
     "QueueHandle",
+    "Record",
     "SinkHandle",
+    "StreamHandle",
+    "StreamReader",
     "Synchronise",
     "User",
     "UserLimits",

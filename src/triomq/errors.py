@@ -3,9 +3,10 @@
 TriomqError
 ├─ ProtocolError            LocalProtocolError (our misuse) · RemoteProtocolError (the peer's)
 ├─ Refused                  Unroutable · QueueUnreadable · SinkBroken · NotForStreams · OutOfRange
-│  ├─ NotFound              NoSuchSink · NoSuchQueue · QueueStopped
+│  ├─ NotFound              NoSuchSink · NoSuchQueue · QueueStopped · UnknownStage
 │  ├─ AccessRefused         InExclusiveUse · ForeignResource · SinkInternal
 │  ├─ PreconditionFailed    Inequivalent · SinkInUse · QueueInUse · QueueNotEmpty
+│  │                        PartOfStream · OtherStream
 │  ├─ ResourceLocked        QueueLocked
 │  └─ LimitExceeded         QueueFull
 ├─ Disconnected · ConsumerCancelled
@@ -155,6 +156,19 @@ class QueueNotEmpty(_About, PreconditionFailed):
     _text = "queue {!r} is not empty; purge it first, or delete it with if_empty=False"
 
 
+class PartOfStream(PreconditionFailed):
+    """It belongs to a partitioned stream, which is declared and deleted as a whole.
+
+    Args:
+        what: The thing, as texts call it.
+        stream: The stream's name.
+    """
+
+    def __init__(self, what: str, stream: str) -> None:
+        self.stream = stream
+        super().__init__(f"{what} belongs to the partitioned stream {stream!r}; delete that as a whole")
+
+
 class QueueFull(_About, LimitExceeded):
     """The queue has no room for the message, and refuses it rather than drop older ones."""
 
@@ -217,6 +231,14 @@ class OutOfRange(Refused):
         self.first = first
         self.stop = stop
         super().__init__(f"stream {name!r} has offsets {first} to {stop - 1}, and {offset} is gone; read from {first}")
+
+
+class OtherStream(PreconditionFailed):
+    """The stream was deleted and declared anew since its reader learnt what it is: offsets mean other records."""
+
+
+class UnknownStage(NotFound):
+    """What is to be committed is not staged, as after a restart: stage it again."""
 
 
 class SinkBroken(_About, Refused):

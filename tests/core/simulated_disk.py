@@ -4,10 +4,10 @@ import msgspec
 
 from memory_store import MemoryStore
 from triomq.errors import StoreUnwritable
-from triomq.store import Fetch, Journal, OperationBatch, Reading, SegmentRead, assemble, decode_body
-from triomq.store.frames import Read, ReadRecord
+from triomq.store import ChunksRead, Fetch, Journal, OperationBatch, Reading, SegmentRead, assemble, decode_body
+from triomq.store.frames import Read, ReadChunks, ReadRecord
 
-Answer = Reading | list[bytes | None] | bytes | None
+Answer = Reading | ChunksRead | list[bytes | None] | bytes | None
 
 
 class ReadResults(msgspec.Struct):
@@ -95,6 +95,10 @@ class SimulatedDisk:
                 if isinstance(request, Read):
                     found = self.store.read(request.queue, request.first, request.stop, request.max_bytes)
                     self._found[number] = found
+                elif isinstance(request, ReadChunks):
+                    self._found[number] = self.store.read_chunks(
+                        request.queue, request.first, request.stop, request.max_bytes, request.since
+                    )
                 elif isinstance(request, ReadRecord):
                     self._found[number] = self.store.read_record(request.kind, request.key)
                 else:
@@ -107,7 +111,7 @@ class SimulatedDisk:
         self.fetches |= wanted
         for number, answer in found.items():
             request = self.fetches.pop(number).request
-            if number in wanted and not isinstance(request, ReadRecord):  # not forgotten since
+            if number in wanted and not isinstance(request, ReadRecord | ReadChunks):  # not forgotten since
                 (results.messages if isinstance(request, Read) else results.delayed).add(request.queue)
             self.journal.fetched(number, answer)
         return results

@@ -13,6 +13,7 @@ from triomq.app.peers import Peer
 from triomq.app.policies import PolicyConfig
 from triomq.app.serve import run, serve
 from triomq.app.start import open_broker
+from triomq.app.streams import Record, StreamHandle, StreamReader
 from triomq.app.users import User
 from triomq.core import AppliesTo, Comparison, Condition, Policy, PolicyOptions, Properties, make_predicate
 from triomq.endpoints import AMQP, EMQP, TLS, PeerStatistics, Synchronise
@@ -43,7 +44,10 @@ __all__ = [
     "PolicyOptions",
     "Properties",
     "QueueHandle",
+    "Record",
     "SinkHandle",
+    "StreamHandle",
+    "StreamReader",
     "Synchronise",
     "TextLines",
     "User",

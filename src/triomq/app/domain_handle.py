@@ -8,18 +8,24 @@ from triomq.app.checks import (
     check_choice,
     check_flags,
     check_hashed,
+    check_number,
     check_ranges,
     check_text,
+    check_whole,
     explain_publish,
 )
 from triomq.app.consumers import Consumers
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.publishing import InProcessPublisher, Publication, check_name
+from triomq.app.streams import StreamHandle
 from triomq.core import (
+    MOST_PARTITIONS,
     DeclareQueue,
     DeclareSink,
+    DeclareStream,
     Directory,
     ForgetOrigin,
+    NoSuchQueue,
     Overflow,
     Policy,
     Properties,
@@ -30,6 +36,8 @@ from triomq.core import (
     SetPolicies,
     SinkKind,
     SinkOptions,
+    StreamOptions,
+    partitions_of,
 )
 from triomq.errors import ActorStopped
 
@@ -180,6 +188,50 @@ class DomainHandle:
         await self.wait_synced()
         return QueueHandle(self, name)
 
+    async def declare_stream(
+        self,
+        name: str,
+        *,
+        partitions: int = 0,
+        durable: bool = True,
+        max_age: float | None = None,
+        max_bytes: int | None = None,
+        max_length: int | None = None,
+        segment_bytes: int = 64 * 1024 * 1024,
+    ) -> StreamHandle:
+        """Declare a stream, and return its handle; one that exists and is the same stays as it is.
+
+        A stream keeps what was read: each reader has its own place in it. The oldest records go when a bound is
+        exceeded, by whole segments, never the last one.
+
+        Args:
+            name: Its name.
+            partitions: How many streams it is made of, ``name-0`` and so on, among which a sink of its name shares
+                records by the hash of their keys; the number is fixed. 0 for a stream of that name alone.
+            durable: Whether it outlives a restart of the broker.
+            max_age: Seconds for which records are kept at least; None sets no limit.
+            max_bytes: The most bytes of each partition; None sets no limit if it is durable and the broker has a store,
+                64 MiB otherwise.
+            max_length: The most records of each partition; None sets no limit.
+            segment_bytes: Bytes that go at once; a quarter of ``max_bytes`` if that is less.
+
+        Raises:
+            Inequivalent: It exists and differs.
+            ValueError: A number is out of its range, or the name is too long.
+        """
+        self._check_new("stream", name, self.directory.queues)
+        check_flags(durable=durable)
+        check_whole("partitions", partitions, 0, MOST_PARTITIONS)
+        check_whole("segment_bytes", segment_bytes, 1)
+        if max_age is not None:
+            check_number("max_age", max_age, 0.0)
+        stream = StreamOptions(max_age, segment_bytes)
+        options = QueueOptions(durable=durable, max_bytes=max_bytes, max_length=max_length, stream=stream)
+        check_ranges(options)
+        await self.retry(lambda: self.ask(DeclareStream(name, options, self.session, partitions)))
+        await self.wait_synced()
+        return StreamHandle(self, name)
+
     async def forget_origin(self, origin: str) -> int:
         """Delete all sinks, queues and bindings that a peer has made, and return how many, since it will not come back.
 
@@ -230,6 +282,17 @@ class DomainHandle:
         """
         self.consumers.check_open()
         return QueueHandle(self, self.directory.queue(name, self.session).name)
+
+    def stream(self, name: str) -> StreamHandle:
+        """Return the handle of a stream that exists.
+
+        Raises:
+            NoSuchQueue: There is none of that name.
+        """
+        self.consumers.check_open()
+        if not partitions_of(self.directory, name):
+            raise NoSuchQueue(name)
+        return StreamHandle(self, name)
 
     def sink(self, name: str) -> SinkHandle:
         """Return the handle of a sink that exists.

@@ -1,28 +1,109 @@
-"""Clients of brokers: ``open_amqp`` for programs on Trio, and one that blocks, for scripts and the shell."""
+"""Clients of brokers: ``open_amqp`` for programs on Trio, and some that block, for scripts, the shell and batch jobs.
 
-from triomq.clients.amqp.channel import AMQPChannel, ChannelStatistics
-from triomq.clients.amqp.connecting import Reconnect
-from triomq.clients.amqp.connection import AMQPConnection, ConnectionStatistics
-from triomq.clients.amqp.deliveries import Deliveries
-from triomq.clients.amqp.delivery import AMQPDelivery, Fetched, ReturnedMessage
-from triomq.clients.amqp.opening import open_amqp
-from triomq.clients.amqp.peering import Peering, PeeringHandler, open_peering
-from triomq.clients.amqp.pipeline import Pipeline
-from triomq.clients.amqp.topology_methods import DeclaredQueue
-from triomq.clients.blocking import BlockingConnection, BlockingPublisher, open_blocking
-from triomq.clients.dmp.feed import DMPFeed, DMPMessage, open_dmp_feed
-from triomq.clients.dmp.sink import DMPSink, open_dmp_sink
-from triomq.clients.emqp.connection import EMQPConnection
-from triomq.clients.emqp.connector import EMQPConnector, EMQPSocket, MemoryConnector
-from triomq.clients.emqp.following import EMQPReports
-from triomq.clients.emqp.job import EMQPJob
-from triomq.clients.emqp.opening import open_emqp, open_emqp_worker
-from triomq.clients.emqp.request import EMQPReply, EMQPRequest, NotAnswered
-from triomq.clients.emqp.topics import EMQPSubscription
-from triomq.clients.emqp.url import EMQPUrl, parse_emqp_url
-from triomq.clients.emqp.worker import EMQPWorker
-from triomq.clients.url import AMQPUrl, parse_amqp_url
-from triomq.protocols import BasicProperties
+Names are resolved on first use: an executor that reads a stream loads neither Trio nor TLS.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triomq.clients.amqp.channel import AMQPChannel as AMQPChannel
+    from triomq.clients.amqp.channel import ChannelStatistics as ChannelStatistics
+    from triomq.clients.amqp.connecting import Reconnect as Reconnect
+    from triomq.clients.amqp.connection import AMQPConnection as AMQPConnection
+    from triomq.clients.amqp.connection import ConnectionStatistics as ConnectionStatistics
+    from triomq.clients.amqp.deliveries import Deliveries as Deliveries
+    from triomq.clients.amqp.delivery import AMQPDelivery as AMQPDelivery
+    from triomq.clients.amqp.delivery import Fetched as Fetched
+    from triomq.clients.amqp.delivery import ReturnedMessage as ReturnedMessage
+    from triomq.clients.amqp.opening import open_amqp as open_amqp
+    from triomq.clients.amqp.peering import Peering as Peering
+    from triomq.clients.amqp.peering import PeeringHandler as PeeringHandler
+    from triomq.clients.amqp.peering import open_peering as open_peering
+    from triomq.clients.amqp.pipeline import Pipeline as Pipeline
+    from triomq.clients.amqp.topology_methods import DeclaredQueue as DeclaredQueue
+    from triomq.clients.blocking import BlockingConnection as BlockingConnection
+    from triomq.clients.blocking import BlockingPublisher as BlockingPublisher
+    from triomq.clients.blocking import open_blocking as open_blocking
+    from triomq.clients.dmp.feed import DMPFeed as DMPFeed
+    from triomq.clients.dmp.feed import DMPMessage as DMPMessage
+    from triomq.clients.dmp.feed import open_dmp_feed as open_dmp_feed
+    from triomq.clients.dmp.sink import DMPSink as DMPSink
+    from triomq.clients.dmp.sink import open_dmp_sink as open_dmp_sink
+    from triomq.clients.emqp.connection import EMQPConnection as EMQPConnection
+    from triomq.clients.emqp.connector import EMQPConnector as EMQPConnector
+    from triomq.clients.emqp.connector import EMQPSocket as EMQPSocket
+    from triomq.clients.emqp.connector import MemoryConnector as MemoryConnector
+    from triomq.clients.emqp.following import EMQPReports as EMQPReports
+    from triomq.clients.emqp.job import EMQPJob as EMQPJob
+    from triomq.clients.emqp.opening import open_emqp as open_emqp
+    from triomq.clients.emqp.opening import open_emqp_worker as open_emqp_worker
+    from triomq.clients.emqp.request import EMQPReply as EMQPReply
+    from triomq.clients.emqp.request import EMQPRequest as EMQPRequest
+    from triomq.clients.emqp.request import NotAnswered as NotAnswered
+    from triomq.clients.emqp.topics import EMQPSubscription as EMQPSubscription
+    from triomq.clients.emqp.url import EMQPUrl as EMQPUrl
+    from triomq.clients.emqp.url import parse_emqp_url as parse_emqp_url
+    from triomq.clients.emqp.worker import EMQPWorker as EMQPWorker
+    from triomq.clients.tap.connection import TapConnection as TapConnection
+    from triomq.clients.tap.connection import open_tap as open_tap
+    from triomq.clients.tap.url import TapUrl as TapUrl
+    from triomq.clients.tap.url import parse_tap_url as parse_tap_url
+    from triomq.clients.url import AMQPUrl as AMQPUrl
+    from triomq.clients.url import parse_amqp_url as parse_amqp_url
+    from triomq.protocols import BasicProperties as BasicProperties
+    from triomq.protocols.tap import GroupPosition as GroupPosition
+    from triomq.protocols.tap import PartitionBounds as PartitionBounds
+
+# The module of each public name; __all__ below lists the same names for tools that read and do not run.
+_MODULES = {
+    "AMQPChannel": "triomq.clients.amqp.channel",
+    "AMQPConnection": "triomq.clients.amqp.connection",
+    "AMQPDelivery": "triomq.clients.amqp.delivery",
+    "AMQPUrl": "triomq.clients.url",
+    "BasicProperties": "triomq.protocols",
+    "BlockingConnection": "triomq.clients.blocking",
+    "BlockingPublisher": "triomq.clients.blocking",
+    "ChannelStatistics": "triomq.clients.amqp.channel",
+    "ConnectionStatistics": "triomq.clients.amqp.connection",
+    "DMPFeed": "triomq.clients.dmp.feed",
+    "DMPMessage": "triomq.clients.dmp.feed",
+    "DMPSink": "triomq.clients.dmp.sink",
+    "DeclaredQueue": "triomq.clients.amqp.topology_methods",
+    "Deliveries": "triomq.clients.amqp.deliveries",
+    "EMQPConnection": "triomq.clients.emqp.connection",
+    "EMQPConnector": "triomq.clients.emqp.connector",
+    "EMQPJob": "triomq.clients.emqp.job",
+    "EMQPReply": "triomq.clients.emqp.request",
+    "EMQPReports": "triomq.clients.emqp.following",
+    "EMQPRequest": "triomq.clients.emqp.request",
+    "EMQPSocket": "triomq.clients.emqp.connector",
+    "EMQPSubscription": "triomq.clients.emqp.topics",
+    "EMQPUrl": "triomq.clients.emqp.url",
+    "EMQPWorker": "triomq.clients.emqp.worker",
+    "Fetched": "triomq.clients.amqp.delivery",
+    "GroupPosition": "triomq.protocols.tap",
+    "MemoryConnector": "triomq.clients.emqp.connector",
+    "NotAnswered": "triomq.clients.emqp.request",
+    "PartitionBounds": "triomq.protocols.tap",
+    "Peering": "triomq.clients.amqp.peering",
+    "PeeringHandler": "triomq.clients.amqp.peering",
+    "Pipeline": "triomq.clients.amqp.pipeline",
+    "Reconnect": "triomq.clients.amqp.connecting",
+    "ReturnedMessage": "triomq.clients.amqp.delivery",
+    "TapConnection": "triomq.clients.tap.connection",
+    "TapUrl": "triomq.clients.tap.url",
+    "open_amqp": "triomq.clients.amqp.opening",
+    "open_blocking": "triomq.clients.blocking",
+    "open_dmp_feed": "triomq.clients.dmp.feed",
+    "open_dmp_sink": "triomq.clients.dmp.sink",
+    "open_emqp": "triomq.clients.emqp.opening",
+    "open_emqp_worker": "triomq.clients.emqp.opening",
+    "open_peering": "triomq.clients.amqp.peering",
+    "open_tap": "triomq.clients.tap.connection",
+    "parse_amqp_url": "triomq.clients.url",
+    "parse_emqp_url": "triomq.clients.emqp.url",
+    "parse_tap_url": "triomq.clients.tap.url",
+}
 
 __all__ = [
     # The client for Trio
@@ -55,14 +136,19 @@ __all__ = [
     "EMQPUrl",
     "EMQPWorker",
     "Fetched",
+    "GroupPosition",
     "MemoryConnector",
     "NotAnswered",
+    "PartitionBounds",
     # For brokers among themselves
     "Peering",
     "PeeringHandler",
     "Pipeline",
     "Reconnect",
     "ReturnedMessage",
+    # Streams by ranges
+    "TapConnection",
+    "TapUrl",
     "open_amqp",
     "open_blocking",
     "open_dmp_feed",
@@ -70,6 +156,25 @@ __all__ = [
     "open_emqp",
     "open_emqp_worker",
     "open_peering",
+    "open_tap",
     "parse_amqp_url",
     "parse_emqp_url",
+    "parse_tap_url",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the module of a public name when the name is first used."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(
+            f"module 'triomq.clients' has no attribute {name!r}; its public names are {', '.join(__all__)}"
+        )
+    from importlib import import_module
+
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, resolved or not."""
+    return sorted(__all__)

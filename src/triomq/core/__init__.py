@@ -63,7 +63,17 @@ from triomq.core.refusals import (
 from triomq.core.routing.bindings import Binding, Target, make_binding
 from triomq.core.routing.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.routing.sink import SinkState
-from triomq.core.streams.requests import AskBounds, ForgetGroup, ReadRange, RecordRange, SetPosition
+from triomq.core.streams.partitions import MOST_PARTITIONS, DeclareStream, DeleteStream, partitions_of, stream_of
+from triomq.core.streams.requests import (
+    AskBounds,
+    ForgetGroup,
+    ReadRange,
+    RecordRange,
+    Resolved,
+    ResolvePlace,
+    SetPosition,
+    read_records,
+)
 from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 from triomq.core.topology.directory import Directory, Route
 from triomq.core.topology.domain import Domain
@@ -101,6 +111,7 @@ from triomq.errors import (
     NoSuchSink,
     NotForStreams,
     OutOfRange,
+    PartOfStream,
     QueueFull,
     QueueInUse,
     QueueLocked,
@@ -119,6 +130,7 @@ __all__ = [
     "HASHABLE",
     "LEASE_SECONDS",
     "LONGEST_PAUSE",
+    "MOST_PARTITIONS",
     "QUEUE_MEMORY",
     "Action",
     "Amend",
@@ -141,8 +153,10 @@ __all__ = [
     "Confirms",
     "DeclareQueue",
     "DeclareSink",
+    "DeclareStream",
     "DeleteQueue",
     "DeleteSink",
+    "DeleteStream",
     "Deliver",
     "Directory",
     "Discard",
@@ -185,6 +199,7 @@ __all__ = [
     "OutOfRange",
     "Outcome",
     "Overflow",
+    "PartOfStream",
     "Pause",
     "Permissions",
     "Persistence",
@@ -219,6 +234,8 @@ __all__ = [
     "Receipt",
     "RecordKind",
     "RecordRange",
+    "ResolvePlace",
+    "Resolved",
     "Restarting",
     "Route",
     "RouteCache",
@@ -272,14 +289,17 @@ __all__ = [
     "make_predicate",
     "makes_wait",
     "pack_arguments",
+    "partitions_of",
     "postpone",
     "process_memory",
     "properties_of",
+    "read_records",
     "recover",
     "recovered_domains",
     "recovering",
     "require_decodable",
     "settle",
+    "stream_of",
     "take_now",
     "traits_of",
     "unpack_arguments",

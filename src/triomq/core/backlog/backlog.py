@@ -65,6 +65,8 @@ class Backlog:
 
     paged: int = 0
     paged_bytes: int = 0
+    queue: int = 0
+    """The queue's number in the store; 0 if it has none."""
 
     def __init__(self) -> None:
         self.next_id = 1
@@ -91,6 +93,11 @@ class Backlog:
     def buffered_bytes(self) -> int:
         """Bytes of paged messages that are in memory nevertheless: not written yet, or read for a browser."""
         return 0
+
+    @property
+    def has_spilled(self) -> bool:
+        """Whether the store has any messages only to have them out of memory."""
+        return False
 
     @property
     def is_unreadable(self) -> bool:

@@ -12,7 +12,6 @@ from time import time
 import msgspec
 
 from triomq.actors import Message
-from triomq.core.backlog import PagedBacklog
 from triomq.core.persistence.records import HeadCodec
 from triomq.core.queue.delay import DelayedRun
 from triomq.core.queue.queue_state import QueueState
@@ -29,7 +28,6 @@ def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
     """Record messages that become ready at a time, in seconds since 1970."""
     persistence, backlog = queue.directory.persistence, queue.backlog
     assert persistence is not None
-    assert isinstance(backlog, PagedBacklog)
     encoded = persistence.heads.encode_run(run.head, run.heads, 0, inf, 0.0)
     persistence.journal.add(
         MessagesDelayed(
@@ -47,7 +45,6 @@ def forget_delayed(queue: QueueState, numbers: Sequence[int]) -> None:
     """Remove delayed messages from the store, by their numbers; those of number 0 were never recorded."""
     recorded = [number for number in numbers if number]
     if recorded and queue.directory.persistence is not None:
-        assert isinstance(queue.backlog, PagedBacklog)
         queue.directory.persistence.journal.add(DelayedDropped(queue.backlog.queue, recorded))
 
 
@@ -70,7 +67,6 @@ def read_delayed(queue: QueueState) -> None:
     persistence = queue.directory.persistence
     if persistence is None or queue.delayed is None:
         return
-    assert isinstance(queue.backlog, PagedBacklog)
     found = list(queue.delayed.expected.values())
     epoch = queue.directory.clock.now() - time()
     for start in range(0, len(found), _AT_ONCE):

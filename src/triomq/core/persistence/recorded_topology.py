@@ -7,11 +7,14 @@ import logging
 from collections.abc import Iterator
 
 from triomq.core.backlog import PagedBacklog
+from triomq.core.persistence.keyed_records import KeyedRecords
 from triomq.core.persistence.persistence import KEYED_KINDS, Persistence
 from triomq.core.persistence.records import (
     decode_binding,
+    decode_identity,
     decode_key,
     decode_maker,
+    decode_position,
     decode_queue_options,
     decode_sink_options,
     decoding,
@@ -24,6 +27,8 @@ from triomq.core.queue.delay import Delayed
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import Destination, SinkState
+from triomq.core.streams.log import StreamLog
+from triomq.core.streams.stored import StoredLog
 from triomq.core.topology.directory import Directory
 from triomq.core.topology.options import QueueOptions, SinkOptions
 from triomq.store import (
@@ -68,9 +73,9 @@ def record_queue(directory: Directory, queue: QueueState, *, is_new: bool) -> No
     """Record a queue, if it is durable."""
     persistence = directory.persistence
     if persistence is not None and queue.durable:
-        assert isinstance(queue.backlog, PagedBacklog)
         if is_new:
-            options = encode_options(queue.declared, queue.origin, queue.user)
+            identity = queue.backlog.identity if isinstance(queue.backlog, StreamLog) else 0
+            options = encode_options(queue.declared, queue.origin, queue.user, identity=identity)
             persistence.journal.add(QueueDeclared(queue.backlog.queue, encode_key(directory.name, queue.name), options))
         persistence.mark_sync_point()
 
@@ -79,7 +84,6 @@ def forget_queue(directory: Directory, queue: QueueState) -> None:
     """Remove the record of a queue, its messages, and what of it was paged out."""
     persistence = directory.persistence
     if persistence is not None:
-        assert isinstance(queue.backlog, PagedBacklog)
         if queue.durable or queue.backlog.has_spilled:
             persistence.journal.add(QueueDeleted(queue.backlog.queue))
         if queue.durable:
@@ -186,6 +190,7 @@ def recovering(directory: Directory) -> Iterator[None]:
         if domain == directory.name:
             directory.queues[name] = _recover_queue(directory, name, options, found, origin, user)
             yield
+    _recover_positions(directory)
     nowhere = 0
     for record in recovered.records:
         if record.kind == RecordKind.BINDING:
@@ -202,10 +207,15 @@ def _recover_queue(
     directory: Directory, name: str, declared: QueueOptions, recovered: RecoveredQueue, origin: str, user: str
 ) -> QueueState:
     found = recovered.found
-    queue = QueueState(name, declared, directory, origin=origin, user=user, number=found.queue)
+    identity = decode_identity(found.value) if declared.stream is not None else 0
+    queue = QueueState(name, declared, directory, origin=origin, user=user, number=found.queue, identity=identity)
     directory.quotas.take(user, "queues")
-    assert isinstance(queue.backlog, PagedBacklog)
-    queue.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
+    if isinstance(queue.backlog, StoredLog):
+        queue.backlog.recover(recovered.chunks, found.next_id - 1)
+    else:
+        assert isinstance(queue.backlog, PagedBacklog)
+        queue.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
+    recovered.chunks = []
     if recovered.missing:
         fields = {"queue": name, "messages": recovered.missing}
         _log.error("messages are missing on disk; see `triomq store check`", extra={"fields": fields})
@@ -215,6 +225,13 @@ def _recover_queue(
             queue.delayed.expect(delayed)
     recovered.delayed = []  # they are in the queue's state now
     return queue
+
+
+def _recover_positions(directory: Directory) -> None:
+    for (stream, group), value in KeyedRecords(directory, RecordKind.POSITION).recovered():
+        queue = directory.queues.get(stream)
+        if queue is not None and isinstance(queue.backlog, StreamLog):
+            queue.backlog.positions[group] = decode_position(value)
 
 
 def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> bool:

@@ -141,6 +141,11 @@ def decode_identity(value: bytes) -> int:
     return identity
 
 
+encode_position = _encoder.encode
+decode_position = Decoder(int).decode
+"""The next offset that a group wants."""
+
+
 def decode_sink_options(value: bytes) -> tuple[SinkOptions, str, str]:
     """Return a sink's options, the peer that made it, and the user who is charged for it."""
     return _decode(value, SinkOptions)

@@ -16,6 +16,7 @@ from triomq.core.routing.bindings import Binding
 from triomq.core.streams.log import StreamLog
 from triomq.core.streams.retention import Limits
 from triomq.core.streams.start import Bounds
+from triomq.core.streams.stored import StoredLog
 from triomq.core.topology.options import QueueOptions
 from triomq.core.topology.policy import Policy, queue_options
 from triomq.errors import StoreError
@@ -169,7 +170,7 @@ class QueueState:
         self.origin = origin
         self.user = user
         self.durable = declared.durable and owner is None
-        self.backlog = self._make_backlog(number) if declared.stream is None else self._make_log(identity)
+        self.backlog = self._make_backlog(number) if declared.stream is None else self._make_log(number, identity)
         self.delayed: Delayed | None = None
         self.postponed: Postponed | None = None
         self.used = 0.0  # when a client used it last, in seconds of the clock; set only if it can expire
@@ -201,9 +202,14 @@ class QueueState:
             return PagedPriorityBacklog(levels, persistence, number, name=self.name, durable=self.durable, now=now)
         return PagedPlainBacklog(persistence, number, name=self.name, durable=self.durable, now=now)
 
-    def _make_log(self, identity: int) -> StreamLog:
-        now = self.directory.clock.now
-        return StreamLog(Limits.of(self.declared, 0, in_memory=True), now, identity)
+    def _make_log(self, number: int, identity: int) -> StreamLog:
+        directory, persistence = self.directory, self.directory.persistence
+        in_memory = persistence is None or not self.durable
+        limits = Limits.of(self.declared, 0, in_memory=in_memory)
+        if persistence is None or in_memory:
+            return StreamLog(limits, directory.clock.now, identity)
+        number = number or persistence.number_queue()
+        return StoredLog(limits, directory, persistence, number, self.name, identity)
 
     def ready_count(self) -> int:
         """Return how many messages no consumer has, wherever they are."""

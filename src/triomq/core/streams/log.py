@@ -88,8 +88,12 @@ class StreamLog(Backlog):
         """The batch of the store that has what was pushed last; 0 without one."""
         return 0
 
-    def begin(self, synced: Callable[[], None]) -> None:
-        """Call ``synced``, outside of any turn, when more can be read; an incarnation of the stream begins."""
+    def begin(self, tell: Callable[[Callable[[], None]], None]) -> None:
+        """Begin an incarnation of the stream.
+
+        Args:
+            tell: Has a function called in a turn of the stream, which then looks for what it can deliver.
+        """
 
     def end(self) -> None:
         """Call nothing any more: the incarnation has ended."""
@@ -105,12 +109,12 @@ class StreamLog(Backlog):
     @property
     def bounds(self) -> Bounds:
         """What can be read."""
-        return Bounds(self.identity, self.base, self.stop, self._last_time)
+        return Bounds(self.identity, min(self.base, self.stop), self.stop, self._last_time)
 
     @property
     def ready(self) -> int:
         """How many records can be read."""
-        return self.stop - self.base
+        return max(0, self.stop - self.base)
 
     @property
     def ready_bytes(self) -> int:
@@ -142,6 +146,10 @@ class StreamLog(Backlog):
         chunk.add(head, contents, size, heads)
         self.next_id += count
         self.segments.grow(self.next_id, size, now)
+        self._grown(size)
+
+    def _grown(self, size: int) -> None:
+        """Count bytes that were appended."""
 
     def _open_chunk(self, now: int) -> Chunk:
         """Return the chunk that takes records which come now."""
@@ -254,12 +262,13 @@ class StreamLog(Backlog):
             offset = found.stop
         return chunks
 
-    def request(self, offset: int, done: Callable[[list[Chunk]], None]) -> Callable[[], None] | None:
+    def request(self, offset: int, done: Callable[[list[Chunk]], None], since: int = 0) -> Callable[[], None] | None:
         """Read the chunk with an offset from the store.
 
         Args:
             offset: An offset that can be read.
-            done: Called in a turn of the stream with the next chunks.
+            done: Called in a turn of the stream with the next chunks, and an empty one behind them.
+            since: Leave out chunks whose records are all older, in microseconds since 1970.
 
         Returns:
             What cancels the request; None if there is nothing to read at the offset yet.
@@ -268,9 +277,10 @@ class StreamLog(Backlog):
 
     # Groups
 
-    def set_position(self, group: str, offset: int) -> None:
-        """Set the next offset that a group wants."""
+    def set_position(self, group: str, offset: int) -> int:
+        """Set the next offset that a group wants; return the batch of the store that has it, 0 without one."""
         self.positions[group] = offset
+        return 0
 
     def forget_group(self, group: str) -> bool:
         """Forget a group; return whether it was known."""

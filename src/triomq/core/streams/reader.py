@@ -21,13 +21,15 @@ class Reader:
     Args:
         feed: The feed.
         offset: Where it begins.
+        since: A time before which nothing is wanted, in microseconds since 1970; it counts until the first record.
     """
 
-    __slots__ = ("_cancel", "_index", "_runs", "feed", "missed", "offset")
+    __slots__ = ("_cancel", "_index", "_runs", "feed", "missed", "offset", "since")
 
-    def __init__(self, feed: Feed, offset: int) -> None:
+    def __init__(self, feed: Feed, offset: int, since: int = 0) -> None:
         self.feed = feed
         self.offset = offset
+        self.since = since
         self.missed = 0
         self._runs: list[Run] = []
         self._index = 0  # of the run that has the next record
@@ -45,6 +47,9 @@ class Reader:
                 run = self._runs[index]
                 self._index = index  # not behind the last one, which may grow
                 if self.offset < run.first + len(run.contents):
+                    if self.offset < run.first:  # those between are damaged
+                        self.missed += run.first - self.offset
+                        self.offset = run.first
                     return run
             if self.offset < log.base:
                 self.missed += log.base - self.offset
@@ -68,9 +73,13 @@ class Reader:
         def arrived(chunks: list[Chunk]) -> None:
             self._cancel = None
             self._runs, self._index = [run for chunk in chunks for run in chunk.read()], 0
+            first = chunks[0].first  # others are damaged, or too old
+            if first > self.offset:
+                self.missed += 0 if self.since else first - self.offset
+                self.offset = first
             done(self)
 
-        self._cancel = log.request(self.offset, arrived)
+        self._cancel = log.request(self.offset, arrived, self.since)
         return self._cancel is not None
 
     def close(self) -> None:
@@ -94,6 +103,7 @@ class Reader:
         heads = run.heads if run.heads is None else run.heads[skip : skip + count]
         head = run.head if heads is None else heads[0]
         ids = range(self.offset, self.offset + count)
+        self.since = 0
         self.offset += count
         return Batch(head, contents, ids, False, size, count, self.feed, heads=heads)
 

@@ -1,11 +1,16 @@
 """What is asked of a stream besides what every queue is asked."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from triomq.actors import Message, Request
-from triomq.core.streams.start import Bounds
+from triomq.core.streams.start import Bounds, Place
+from triomq.errors import OutOfRange
+
+if TYPE_CHECKING:
+    from triomq.core.queue.queue_state import QueueState
 
 
 class AskBounds(Request[Bounds], frozen=True):
@@ -41,8 +46,29 @@ class ReadRange(Request[RecordRange | None], frozen=True):
     most_bytes: int
 
 
-class SetPosition(Request[None], frozen=True):
+class Resolved(msgspec.Struct, frozen=True, gc=False):
+    """Where a reader begins: the stream's identity, and an offset."""
+
+    identity: int
+    offset: int
+
+
+class ResolvePlace(Request[Resolved], frozen=True):
+    """To a stream: return where a reader begins.
+
+    Args:
+        place: Where, unless the group has a position.
+        group: The reader's group, if it has one.
+    """
+
+    place: Place
+    group: str | None = None
+
+
+class SetPosition(Request[int], frozen=True):
     """To a stream: a group has read up to an offset; it may be lower than before, and holds nothing back.
+
+    Answers the batch of the store that has it, for ``Persistence.wait_committed``; 0 if there is none.
 
     Args:
         group: The group's name.
@@ -59,5 +85,33 @@ class ForgetGroup(Request[bool], frozen=True):
     group: str
 
 
-class Synced(Message, frozen=True):
-    """To a stream: records are on disk, so they may be read."""
+class GoOn(Message, frozen=True):
+    """To a stream: something of your log has happened outside of a turn; call this, and deliver what can be read."""
+
+    call: Callable[[], None]
+
+
+async def read_records(state: "QueueState", first: int, *, most_records: int, most_bytes: int) -> RecordRange:
+    """Read records of a stream, wherever they are.
+
+    Args:
+        state: The stream's.
+        first: The first offset.
+        most_records: How many records are wanted; the last chunk may have more.
+        most_bytes: How many bytes of chunks, one chunk excepted.
+
+    Raises:
+        OutOfRange: The records at the offset are gone.
+        ChunkDamaged: They are damaged.
+        StoreError: They cannot be read.
+        ActorError: The stream is deleted.
+    """
+    found = await state.ref.ask(ReadRange(first, most_records, most_bytes))
+    if found is None:
+        log = state.backlog
+        chunks = await log.fetch(first, most_records, most_bytes)  # type: ignore[attr-defined]  # that of a stream
+        bounds = log.bounds  # type: ignore[attr-defined]  # likewise
+        if first < bounds.first:  # they have gone meanwhile
+            raise OutOfRange(state.name, first, bounds.first, bounds.stop)
+        return RecordRange(bounds, chunks)
+    return found

@@ -89,6 +89,13 @@ class Segments:
             or (limits.age > 0 and (time - last.time) * _PARTS >= limits.age)
         )
 
+    def is_beginning(self, offset: int) -> bool:
+        """Return whether a segment begins at an offset."""
+        for segment in reversed(self._segments):
+            if segment.first <= offset:
+                return segment.first == offset
+        return False
+
     def grow(self, stop: int, size: int, time: int) -> None:
         """Count what was appended to the last segment: up to an offset, so many bytes, at a time."""
         last = self._segments[-1]

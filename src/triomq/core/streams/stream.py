@@ -38,9 +38,18 @@ from triomq.core.queue.queue_state import Enlist, OptionsChanged, QueueState, Qu
 from triomq.core.queue.timekeeper import Due, Timekeeper
 from triomq.core.streams.log import StreamLog
 from triomq.core.streams.reader import Reader
-from triomq.core.streams.requests import AskBounds, ForgetGroup, ReadRange, RecordRange, SetPosition, Synced
+from triomq.core.streams.requests import (
+    AskBounds,
+    ForgetGroup,
+    GoOn,
+    ReadRange,
+    RecordRange,
+    Resolved,
+    ResolvePlace,
+    SetPosition,
+)
 from triomq.core.streams.retention import Limits
-from triomq.core.streams.start import Bounds, Start
+from triomq.core.streams.start import Bounds, Since, Start
 from triomq.core.topology.chores import free
 from triomq.core.topology.requests import QueueExpired, QueueUnused
 from triomq.errors import InExclusiveUse, NotForStreams, OutOfRange
@@ -70,11 +79,8 @@ class Stream(InPlaceActor):
         self._time.begin()
         if self._log.is_stored:
             read_delayed(self._state)
-        self._log.begin(self._tell_synced)
+        self._log.begin(lambda call: self.ref.tell_nowait(GoOn(call)))
         self._state.notify_arrived()
-
-    def _tell_synced(self) -> None:
-        self.ref.tell_nowait(Synced())
 
     def on_stop(self) -> None:
         """Close all feeds: the stream is deleted, or its domain ends."""
@@ -122,9 +128,9 @@ class Stream(InPlaceActor):
         """Return that nothing would be refused: older records give way."""
         return True
 
-    def synced(self, message: Synced) -> None:
-        """Let records be read that are on disk; ``after_batch`` delivers them."""
-        self._log.catch_up()
+    def go_on(self, message: GoOn) -> None:
+        """Do what the log has to do; ``after_batch`` delivers what can be read then."""
+        message.call()
 
     # Reading
 
@@ -136,7 +142,9 @@ class Stream(InPlaceActor):
             raise InExclusiveUse(state.name)
         if feeds is None:
             feeds = state.feeds = {}
-        reader = Reader(feed, self._log.offset_of(message.start or Start.NEXT))
+        place = message.start or Start.NEXT
+        since = int(place.time * 1_000_000) if isinstance(place, Since) else 0
+        reader = Reader(feed, self._log.offset_of(place), since)
         self._list(reader)
         self._readers[feed] = reader
         feeds[feed] = None
@@ -148,7 +156,7 @@ class Stream(InPlaceActor):
             return
         self._state.feeds = {successor if other is feed else other: None for other in feeds}
         reader = self._forget(feed)
-        following = self._readers[successor] = Reader(successor, reader.offset)
+        following = self._readers[successor] = Reader(successor, reader.offset, reader.since)
         self._list(following)
 
     def close_feed(self, message: CloseFeed) -> None:
@@ -229,10 +237,16 @@ class Stream(InPlaceActor):
         """Return what can be read."""
         return self._log.bounds
 
-    def set_position(self, message: SetPosition) -> None:
+    def resolve_place(self, message: ResolvePlace) -> Resolved:
+        """Return where a reader begins that asks for ranges."""
+        log = self._log
+        offset = log.positions.get(message.group) if message.group is not None else None
+        return Resolved(log.identity, log.offset_of(message.place) if offset is None else offset)
+
+    def set_position(self, message: SetPosition) -> int:
         """Record how far a group has read."""
         self._state.use()
-        self._log.set_position(message.group, message.offset)
+        return self._log.set_position(message.group, message.offset)
 
     def forget_group(self, message: ForgetGroup) -> bool:
         """Forget the position of a group."""

@@ -23,8 +23,10 @@ import trio
 from triomq.actors import Ref
 from triomq.core.clock import Clock
 from triomq.core.memory import MemoryAlarm
+from triomq.core.message import Stretch
 from triomq.core.persistence.persistence import Persistence
 from triomq.core.properties import Codecs
+from triomq.core.queue.deadletter import Reason
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.refusals import TooManyKeys
 from triomq.core.routing.bindings import Headers
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 QUEUE = "queue."
 """What the names of queues' actors begin with, as those of sinks do with ``sink.``: both may have the same name."""
 
+
+OnRemoved = Callable[[QueueState, Stretch | None, Reason | None], None]
+"""Gets the queue, the messages, and why it gave them up: None if somebody wanted it so. No messages means all of it."""
 
 Finder = Callable[[str], tuple[Ref, ...] | None]
 """Finds the queues for a key, until anything changes; returns None for one that ``Directory.route`` has to look up."""
@@ -118,6 +123,8 @@ class Directory:
         self.clock: Clock[QueueState] = Clock()
         self.observers = Observers()
         self.message_observers: MessageObservers | None = None
+        self.on_removed: OnRemoved | None = None
+        """Called in the turn in which ready messages leave a queue though no consumer has taken them."""
         self.chores = Chores()
         self.leaving: dict[tuple[type[Destination], str], trio.Event] = {}  # durable things, until none of it is stored
         self.spend: Callable[[int], None] = _none_to_spend  # counts against the budget of the turn

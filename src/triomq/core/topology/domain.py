@@ -16,6 +16,8 @@ Rules:
 - The domain runs the clock of its queues: one task that waits for the next deadline of them all.
 """
 
+from collections.abc import Sequence
+
 import trio
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Request
@@ -34,6 +36,14 @@ from triomq.core.queue.timekeeper import Due
 from triomq.core.refusals import BeingDeleted, ForeignName, Restarting
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import AddBinding, Destination, RemoveBinding, Sink, SinkState
+from triomq.core.streams.partitions import (
+    DeclareStream,
+    DeleteStream,
+    declare_stream,
+    delete_stream,
+    require_no_part,
+    require_no_router,
+)
 from triomq.core.streams.stream import Stream
 from triomq.core.topology.chores import PER_TURN, ApplyPolicies, CloseFeeds, EndSession, Forget, TakeBindings
 from triomq.core.topology.directory import QUEUE, Directory
@@ -155,6 +165,7 @@ class Domain(DynamicSupervisor):
             return False
         if sink.origin != message.origin:
             raise ForeignResource(f"sink {sink.name!r}", sink.origin, message.origin)
+        require_no_router(self.directory, sink.name)
         if message.if_unused and sink.bindings:
             raise SinkInUse(message.name)
         self.remove_sink(sink, message.session)
@@ -239,6 +250,7 @@ class Domain(DynamicSupervisor):
             raise QueueLocked(message.name)
         if queue.origin != message.origin:
             raise ForeignResource(f"queue {queue.name!r}", queue.origin, message.origin)
+        require_no_part(queue)
         statistics = _enlist(queue)
         if message.if_empty and statistics.ready:
             raise QueueNotEmpty(message.name)
@@ -246,6 +258,14 @@ class Domain(DynamicSupervisor):
             raise QueueInUse(message.name)
         self.remove_queue(queue, message.session)
         return statistics
+
+    def declare_stream(self, message: DeclareStream) -> Sequence[QueueState]:
+        """Declare a stream with its partitions, or check that the existing one is the same."""
+        return declare_stream(self, message)
+
+    def delete_stream(self, message: DeleteStream) -> bool:
+        """Delete a stream with all of its partitions."""
+        return delete_stream(self, message)
 
     def remove_queue(self, queue: QueueState, session: Session | None = None) -> None:
         """Remove a queue, and the bindings to it as far as they fit into this turn."""
@@ -333,6 +353,7 @@ class Domain(DynamicSupervisor):
             return False
         if binding.target is Target.QUEUE and binding.destination in self.directory.queues:
             self.directory.queue(binding.destination, message.session)
+        require_no_router(self.directory, sink.name, binding)
         origin = sink.origin_of(binding)
         if origin != message.origin:
             what = f"the binding of {binding.target.value} {binding.destination!r} to sink {sink.name!r}"

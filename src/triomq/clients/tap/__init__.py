@@ -1,0 +1,1 @@
+"""The client for streams by ranges, for programs without an event loop."""
