@@ -3,7 +3,6 @@
 import os
 import time
 
-
 _LINE = 128
 """Bytes of a line, with blanks at its end. Pages are multiples of it, so that no line is in two: a reader may see the
 first page of a write before the second, and a process may be killed between them."""
