@@ -24,8 +24,8 @@ from triomq.endpoints.content import type_name
 from triomq.errors import (
     AccessRefused,
     LimitExceeded,
-    NotFound,
     NotForStreams,
+    NotFound,
     PreconditionFailed,
     Refused,
     ResourceLocked,
