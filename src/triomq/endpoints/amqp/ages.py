@@ -14,7 +14,7 @@ def read_age(text: str) -> float | None:
 
 
 def write_age(seconds: float) -> str:
-    """Write seconds as an age, in the largest unit that says them in whole numbers; a part of a second is rounded up."""
+    """Write seconds as an age, in the largest unit of which they are whole ones; part of a second counts as one."""
     whole = max(1, int(seconds) + (seconds % 1 > 0))
     unit = next(unit for unit, size in _UNITS.items() if whole % size == 0)
     return f"{whole // _UNITS[unit]}{unit}"

@@ -48,7 +48,7 @@ def queue_options(
         durable: The bit.
         exclusive: The bit.
         auto_delete: The bit.
-        exists: Whether there is a queue of that name. Then what its type does not take is passed over, as RabbitMQ does.
+        exists: Whether there is a queue of that name. Then what its type does not take is passed over, as by RabbitMQ.
 
     Raises:
         PreconditionFailed: An argument has a value that it cannot have, or is not supported.

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import replace
+
 from triomq.actors import Request
 from triomq.core import (
     Bind,
@@ -121,14 +123,18 @@ def _sink_options(found: DefinedExchange) -> SinkOptions:
 
 
 def _queue_options(found: DefinedQueue) -> QueueOptions:
-    return queue_options(
+    arguments, most = dict(found.arguments), None
+    if arguments.get("x-queue-type") == QueueType.STREAM.value:
+        most = arguments.pop("x-max-length", None)  # which clients may not give, and this program may
+    options = queue_options(
         found.name,
         found.vhost,
-        found.arguments,
+        arguments,
         durable=found.durable,
         exclusive=False,
         auto_delete=found.auto_delete,
     )
+    return replace(options, max_length=most) if isinstance(most, int) else options
 
 
 # Out

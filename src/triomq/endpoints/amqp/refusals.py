@@ -156,8 +156,8 @@ def _different_streams(received: object, current: object) -> tuple[str, object, 
         for name in (*theirs, *ours):
             if theirs.get(name) != ours.get(name):
                 return name, theirs.get(name), ours.get(name)
-    kinds = ["stream" if isinstance(options, StreamOptions) else None for options in (received, current)]
-    return "x-queue-type", *kinds
+    kind = "stream"
+    return "x-queue-type", kind if received is not None else None, kind if current is not None else None
 
 
 def stream_arguments(options: StreamOptions) -> dict[str, object]:

@@ -7,7 +7,7 @@ A stream is a queue that keeps what was read (``core.streams``). Its consumers d
 - Each delivery has its offset in the header ``x-stream-offset``, so that a client can go on behind it later.
 - What takes messages out of a queue, or puts them back, is not for streams: get, purge, nack, reject, recover.
 
-Codes and texts are RabbitMQ's; where it breaks down over an argument (541) the answer is the 406 of its other arguments.
+Codes and texts are RabbitMQ's; where an argument breaks it down (541), the answer is the 406 of its other arguments.
 """
 
 from collections.abc import Mapping, Sequence
