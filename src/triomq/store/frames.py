@@ -190,7 +190,8 @@ class ChunksSent(_Frame, frozen=True, tag=19):
 
     Args:
         number: The request's.
-        size: How many bytes were written; none if there are no such records any more.
+        size: How many bytes were written; 0 if there are no such records any more, -1 if the process has ended and
+            nobody knows.
         is_whole: Whether that is all. If it is not, the other side has half a message.
     """
 

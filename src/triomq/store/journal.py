@@ -277,8 +277,7 @@ class Journal:
     ) -> Fetch:
         """Have the store's process write whole chunks of a stream to a socket; nothing else may be written meanwhile.
 
-        They are those from the first offset on up to what is damaged. If the process ends before it has answered, that
-        is an error, and the other side may have half a message.
+        They are those from the first offset on up to what is damaged. An error means that nothing was written.
 
         Args:
             descriptor: Of the socket, and owned by the journal from now on.
@@ -470,7 +469,7 @@ class Journal:
         if again:
             for number, fetch in list(self._fetches.items()):
                 if isinstance(fetch.request, SendChunks) and number not in self._descriptors:
-                    self.fetched(number, StoreError("the store's process has ended while it sent records; try again"))
+                    self.fetched(number, ChunksSent(number, -1, is_whole=False))
         since, self._sent_fetches = 0 if again else self._sent_fetches, self._fetched
         return [fetch for number, fetch in self._fetches.items() if number > since]
 
