@@ -2,12 +2,13 @@
 
 import pytest
 import trio
+from msgspec.structs import replace
 from tests.jobs.party import Shop
 from trio.testing import MockClock
 
 from triomq.app import open_broker
 from triomq.errors import ConfigError, NotConnected
-from triomq.jobs import Jobs
+from triomq.jobs import JobOrder, Jobs, Middleware
 from triomq.jobs.schedules import register_schedules
 
 
@@ -58,6 +59,43 @@ async def test_schedule_that_was_changed_begins_anew(local_shop: Shop, autojump_
         await register_schedules(changed.jobs, "shop")
     await trio.sleep(3700)
     assert len(local_shop.seen) == 61
+
+
+class ToStaging(Middleware):
+    """Sends all to a queue of its own, with a trace that is new each time."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def before_enqueue(self, order: JobOrder) -> JobOrder:
+        self.asked += 1
+        extension = replace(order.extension, trace=f"00-{self.asked}")
+        return replace(order, queue=f"staging.{order.queue}", extension=extension)
+
+
+async def test_middleware_is_asked_once_for_all_jobs_of_a_schedule(local_shop: Shop, autojump_clock: MockClock) -> None:
+    await local_shop.broker.declare_queue("staging.default")
+    middleware = ToStaging()
+    local_shop.jobs.middleware = (middleware,)
+    add_tick(local_shop, 60)
+    for _ in range(5):
+        await register_schedules(local_shop.jobs, "shop")
+        await trio.sleep(50)  # it goes on where it was
+    assert middleware.asked == 5
+    assert (await local_shop.broker.queue("staging.default").statistics()).ready == 4
+
+
+async def test_what_middleware_refuses_is_not_registered(local_shop: Shop, autojump_clock: MockClock) -> None:
+    class Refuse(Middleware):
+        def before_enqueue(self, order: JobOrder) -> JobOrder:
+            raise ConfigError("nothing is sent from here")
+
+    local_shop.jobs.middleware = (Refuse(),)
+    add_tick(local_shop, 60)
+    with pytest.raises(ConfigError, match="nothing is sent from here"):
+        await register_schedules(local_shop.jobs, "shop")
+    await trio.sleep(600)
+    assert local_shop.seen == []
 
 
 async def test_cron_is_meant_in_its_time_zone(autojump_clock: MockClock) -> None:

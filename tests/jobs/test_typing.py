@@ -68,6 +68,43 @@ async def right() -> None:
         number = mapping["done"]
 
 
+@jobs.job
+async def resize(path: str, width: int, *, height: int = 0, sharp: bool = True) -> bytes:
+    return b""
+
+
+@jobs.job
+def four(a: int, b: int, c: int, d: int, e: int = 5) -> int:
+    return a
+
+
+async def mapped() -> None:
+    pictures: list[Job[bytes]] = await resize.map(["a"], width=5)
+    pictures = await resize.map(["a"], [5])
+    pictures = await resize.map(iter(["a"]), range(5), height=5)
+    pictures = await resize.using(delay=1).map(["a"], width=5, sharp=False)
+    pictures = await report.map([1, 2])
+    numbers: list[Job[int]] = await four.map([1], [2], [3], d=4)
+    numbers = await four.map([1], [2], [3], [4], [5])
+    print(pictures, numbers, resize.blocking.map(["a"], [5], height=1)[0].result())
+
+
+async def wrongly_mapped() -> None:
+    await size.map([1, 2])  # wrong
+    await size.map(5)  # wrong
+    await size.map(["a"], ["b"])  # wrong
+    await size.map(["a"], path="b")  # wrong
+    await size.map(["a"], width=5)  # wrong
+    await resize.map(["a"])  # wrong
+    await resize.map(["a"], width="5")  # wrong
+    await resize.map(["a"], ["5"])  # wrong
+    await resize.map(["a"], [5], [6])  # wrong
+    await four.map([1], [2], ["3"], d=4)  # wrong
+    texts: list[Job[str]] = await size.map(["a"])  # wrong
+    resize.blocking.map(["a"], ["5"])  # wrong
+    await tick.map([1])  # wrong
+
+
 def outside() -> None:
     with jobs.connect_blocking("emqp://127.0.0.1"):
         number: int = size.blocking.call("a")

@@ -14,9 +14,15 @@ from triomq.store import (
     Operation,
     OperationBatch,
     QueueDeleted,
+    Salvage,
     SqliteStore,
     assemble,
+    back_up,
+    check,
+    compact,
+    salvage,
 )
+from triomq.store.body import checksum
 from triomq.store.schema import MIGRATIONS, migrate
 
 from .stores import opened
@@ -114,15 +120,15 @@ def test_recovery_has_rows_and_the_next_offset(tmp_path: Path, *, segments: bool
 
 
 def test_small_neighbours_are_merged_to_chunks_of_a_quarter_of_a_megabyte(store: SqliteStore) -> None:
-    do(store, *[append(first, size=40_000) for first in range(20)])
+    do(store, *[append(first, size=30_000) for first in range(20)])
     before = merge_chunks(read(store).chunks)
     do(store, ChunksMerged(STREAM, 0, 20))
     assert store.has_merges
     merge_all(store)
-    assert spans(read(store)) == [(0, 6), (6, 6), (12, 6), (18, 2)]
+    assert spans(read(store)) == [(0, 8), (8, 8), (16, 4)]
     assert merge_chunks(read(store).chunks) == before
-    assert store.connection.execute("SELECT count(*) FROM body").fetchone() == (4,)
-    assert [found.time for found in assemble(store.recover()).queues[STREAM].chunks] == [5, 11, 17, 19]
+    assert store.connection.execute("SELECT count(*) FROM body").fetchone() == (3,)
+    assert [found.time for found in assemble(store.recover()).queues[STREAM].chunks] == [7, 15, 19]
 
 
 def test_merging_stays_within_its_range(store: SqliteStore) -> None:
@@ -163,7 +169,7 @@ def test_merging_waits_for_room_and_batches_do_not(tmp_path: Path) -> None:
 
 
 def test_merging_that_fails_leaves_the_chunks_as_they_were_and_is_done_later(store: SqliteStore) -> None:
-    do(store, *[append(first, size=100_000) for first in range(4)], ChunksMerged(STREAM, 0, 4))
+    do(store, *[append(first, size=30_000) for first in range(4)], ChunksMerged(STREAM, 0, 4))
     before = read(store).chunks
     store.connection.execute("CREATE TEMP TRIGGER no BEFORE INSERT ON chunk BEGIN SELECT RAISE(ABORT, 'no'); END")
     with pytest.raises(StoreError):
@@ -171,7 +177,7 @@ def test_merging_that_fails_leaves_the_chunks_as_they_were_and_is_done_later(sto
     assert read(store).chunks == before
     store.connection.execute("DROP TRIGGER no")
     merge_all(store)
-    assert spans(read(store)) == [(0, 2), (2, 2)]
+    assert spans(read(store)) == [(0, 4)]
 
 
 def test_damaged_chunk_is_named_and_the_others_are_read(store: SqliteStore) -> None:
@@ -198,3 +204,110 @@ def test_store_of_the_third_version_gets_the_table(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         do(store, DECLARE, append(0))
         assert spans(read(store)) == [(0, 1)]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A store with a stream of three chunks, after one that was dropped."""
+    with opened(tmp_path / "store") as store:
+        do(store, DECLARE, append(0, 3), append(3, 3), append(6, 3), append(9))
+        do(store, ChunksDropped(STREAM, 3))
+    return tmp_path / "store"
+
+
+def change(directory: Path, statement: str) -> None:
+    with closing(sqlite3.connect(directory / "store.db", isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+def test_stream_without_damage_is_well(directory: Path) -> None:
+    report = check(directory, patience=0)
+    assert report.is_well
+    assert (report.messages, report.missing, report.gaps) == ({STREAM: 7}, {}, [])
+    assert [(queue.messages, queue.size > 0) for queue in report.queues] == [(7, True)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "complaint"),
+    [
+        ("DELETE FROM chunk WHERE first = 6", "3 messages are neither there nor settled"),
+        ("DELETE FROM body WHERE of_first = 6", "the records 6 to 8 are not there"),
+        ("UPDATE body SET octets = x'00' WHERE of_first = 6", "the records 6 to 8 are not what was"),
+        ("UPDATE chunk SET count = 4 WHERE first = 3", "the segment from id 6 on overlaps"),
+        ("UPDATE chunk SET time = 'late' WHERE first = 3", "the record of the chunk at offset 3 is not what was"),
+        ("DELETE FROM queue", "there are records in chunk of queue 7, which is not there"),
+        ("UPDATE queue SET next_id = 10", "the chunk at offset 9 has offsets that were never given out"),
+    ],
+)
+def test_damage_to_a_stream_is_complained_of(directory: Path, statement: str, complaint: str) -> None:
+    change(directory, statement)
+    assert any(complaint in text for text in check(directory, patience=0).complaints)
+
+
+def test_older_store_is_checked_without_the_table(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
+        migrate(connection, {version: MIGRATIONS[version] for version in (0, 1, 2)})
+    assert check(tmp_path, patience=0).is_well
+
+
+def salvaged(directory: Path) -> tuple[Salvage, list[tuple[int, int]], int]:
+    """Salvage a store; return what was done, the chunks that the new one has, and the next offset."""
+    target = directory.with_name("new")
+    done = salvage(directory, target, declare=lambda number: (b"lost", b""), patience=0)
+    assert check(target, patience=0).is_well
+    with opened(target) as store:
+        return done, spans(read(store)), assemble(store.recover()).queues[STREAM].found.next_id - 1
+
+
+def test_whole_stream_is_salvaged_whole(directory: Path) -> None:
+    done, found, next_offset = salvaged(directory)
+    assert (found, next_offset, done.complaints) == ([(3, 3), (6, 3), (9, 1)], 10, [])
+    assert (done.queues[STREAM].messages, done.queues[STREAM].lost) == (7, 0)
+
+
+@pytest.mark.parametrize("first", [3, 6, 9])
+def test_damaged_chunk_is_lost_alone_and_its_offsets_are_not_used_again(directory: Path, first: int) -> None:
+    with opened(directory) as store:
+        damage(store, first)
+    done, found, next_offset = salvaged(directory)
+    whole = [(3, 3), (6, 3), (9, 1)]
+    assert found == [span for span in whole if span[0] != first]
+    assert (done.queues[STREAM].lost, next_offset) == (dict(whole)[first], 10)
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM chunk", "UPDATE chunk SET count = -1", "DELETE FROM queue"])
+def test_chunks_without_records_are_found_by_themselves(directory: Path, statement: str) -> None:
+    change(directory, statement)
+    _, found, next_offset = salvaged(directory)
+    assert (found, next_offset) == ([(3, 3), (6, 3), (9, 1)], 10)
+
+
+def test_larger_chunk_goes_before_those_that_it_was_merged_from(directory: Path) -> None:
+    merged = merge_chunks([chunk(3, 3), chunk(6, 3)])
+    row = (checksum(merged, STREAM, 3, 6), merged, STREAM, 3, 6)
+    with opened(directory) as store:
+        store.connection.execute(
+            "INSERT INTO body (checksum, octets, of_queue, of_first, of_count) VALUES (?, ?, ?, ?, ?)", row
+        )
+    assert salvaged(directory)[1] == [(3, 6), (9, 1)]
+
+
+def test_backup_and_compacted_store_have_the_stream(directory: Path, tmp_path: Path) -> None:
+    with opened(directory) as store:
+        back_up(directory, tmp_path / "copy")
+        expected = read(store).chunks
+    compact(directory, patience=0)
+    for place in (directory, tmp_path / "copy"):
+        with opened(place) as store:
+            assert read(store).chunks == expected
+
+
+@pytest.mark.parametrize("column", ["first", "count", "size", "time", "body"])
+@pytest.mark.parametrize("value", ["-1", "'text'", "x'00'", "1 << 62"])
+def test_changed_rows_of_chunks_break_nothing_but_themselves(directory: Path, column: str, value: str) -> None:
+    change(directory, f"UPDATE chunk SET {column} = {value} WHERE first = 6")
+    with opened(directory) as store:
+        assemble(store.recover(segments=False))
+        found = {bytes(each) for each in read(store).chunks}
+        assert {chunk(3, 3), chunk(9)} <= found <= {chunk(3, 3), chunk(6, 3), chunk(9)}
+    salvaged(directory)

@@ -5,11 +5,13 @@ import pytest
 from triomq.errors import DiskFull, StoreError
 from triomq.store import (
     BodyRun,
+    ChunksDropped,
     Journal,
     MessagesAppended,
     MessagesSettled,
     MessagesSpilled,
     QueueDeclared,
+    QueueDeleted,
     Reading,
     RecordKind,
     RecordPut,
@@ -190,6 +192,44 @@ def test_wishes_are_sent_once_and_again_to_another_host(journal: Journal) -> Non
     journal.cancel_fetch(second)
     journal.fetched(second.request.number, [b"late"])
     assert answers == [Reading([], 5)]
+
+
+class OneChunk:
+    """An operation that is open until its batch is taken."""
+
+    queue = 1
+
+    def __init__(self) -> None:
+        self.finished = 0
+
+    def finish(self) -> ChunksDropped | None:
+        self.finished += 1
+        return ChunksDropped(1, 5)
+
+
+def test_open_operation_is_finished_when_its_batch_is_taken_behind_all_others(journal: Journal) -> None:
+    chunk = OneChunk()
+    journal.add_open(chunk)
+    journal.grow(100)
+    assert journal.pending_bytes == 100
+    journal.settle(2, 1)
+    journal.add(QueueDeclared(1, b"stream", b""))
+    assert chunk.finished == 0
+    batch = journal.take(patient=True)  # a publisher may wait for it, so it is not held
+    assert batch is not None
+    assert [type(each) for each in batch.operations] == [QueueDeclared, MessagesSettled, ChunksDropped]
+    assert (chunk.finished, journal.pending_bytes) == (1, 100)
+    journal.answered(batch.number)
+    assert journal.pending_bytes == 0
+
+
+def test_open_operation_goes_with_its_queue(journal: Journal) -> None:
+    chunk = OneChunk()
+    journal.add_open(chunk)
+    journal.add(QueueDeleted(1))
+    batch = journal.take()
+    assert batch is not None
+    assert (batch.operations, chunk.finished) == ([QueueDeleted(1)], 0)
 
 
 def test_spilled_messages_come_with_the_batch(journal: Journal) -> None:

@@ -4,13 +4,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from triomq.errors import StoreUnwritable
 from triomq.store import (
+    ChunksMerged,
+    ChunksRead,
     MessagesDelayed,
     MessagesSettled,
     OperationBatch,
@@ -20,15 +22,18 @@ from triomq.store import (
     RecordPut,
     SegmentRead,
 )
+from triomq.store.connecting import connect
 from triomq.store.frames import (
     BackedUp,
     BackUp,
     BatchesCommitted,
+    ChunksFetched,
     DelayedFetched,
     FetchFailed,
     FromStore,
     PiecesRecovered,
     Read,
+    ReadChunks,
     ReadDelayed,
     ReadRecord,
     RecordFetched,
@@ -42,7 +47,9 @@ from triomq.store.frames import (
 )
 from triomq.store.server import serve
 
+from . import streams
 from .stores import DECLARE, append, opened
+from .streams import append as append_chunk
 
 
 class Broker:
@@ -132,6 +139,32 @@ def test_bodies_are_read_and_what_is_gone_is_not(broker: Broker) -> None:
     assert broker.receive() == SegmentsFetched(7, Reading([SegmentRead(1, 1, b"", one.body, spilled=False)], 3))
     assert broker.receive() == SegmentsFetched(8, Reading([], 2))
     assert broker.receive() == DelayedFetched(9, [b"later", None])
+
+
+def test_chunks_are_read_and_merged_when_their_batch_is_answered(broker: Broker) -> None:
+    chunks = [append_chunk(first) for first in range(4)]
+    broker.send(Write(OperationBatch(1, [streams.DECLARE, *chunks, ChunksMerged(streams.STREAM, 0, 4)])))
+    assert broker.receive() == BatchesCommitted(1)
+    number, found = 0, ChunksRead([b"", b""], 0)
+    while len(found.chunks) > 1:
+        number += 1
+        broker.send(ReadChunks(number, streams.STREAM, 0, 4, 9_999, 0))
+        answer = broker.receive()
+        assert isinstance(answer, ChunksFetched)
+        found = answer.chunks
+    assert streams.spans(found) == [(0, 4)]
+
+
+def test_damaged_chunk_is_answered_with_its_offsets(broker: Broker, tmp_path: Path) -> None:
+    broker.send(Write(OperationBatch(1, [streams.DECLARE, append_chunk(0), append_chunk(1)])))
+    broker.receive()
+    with closing(connect(tmp_path / "store.db")) as connection:
+        connection.execute("UPDATE body SET octets = zeroblob(length(octets)) WHERE of_first = 0")
+    broker.send(ReadChunks(1, streams.STREAM, 0, 2, 9_999, 0))
+    answer = broker.receive()
+    assert isinstance(answer, ChunksFetched)
+    assert streams.spans(answer.chunks) == [(1, 1)]
+    assert [(each.first, each.count) for each in answer.chunks.damaged] == [(0, 1)]
 
 
 def test_one_record_is_read_without_the_others(broker: Broker, tmp_path: Path) -> None:

@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeVar, overl
 import trio
 
 from triomq.jobs.handle import Job, JobStream
+from triomq.jobs.mappable import OneFirst, ThreeFirst, TwoFirst
 from triomq.protocols.emqp import JobState
 
 if TYPE_CHECKING:
     from triomq.jobs.function import Caller, StreamCaller
 
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+J = TypeVar("J")
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R", covariant=True)
 T = TypeVar("T")
 V = TypeVar("V")
@@ -136,12 +142,30 @@ class BlockingCalls(Generic[P, R]):
         """Send it to a worker, and wait for its result; ``f.using(deadline=5).blocking.call(…)`` waits no longer."""
         return drive(self._caller.call(*args, **kwargs))
 
-    def map(self, *values: Iterable[object], **kwargs: object) -> list[BlockingJob[R]]:
+    @overload
+    def map(self: OneFirst[A, Q, J], first: Iterable[A], /, *args: Q.args, **kwargs: Q.kwargs) -> list[J]: ...
+    @overload
+    def map(
+        self: TwoFirst[A, B, Q, J],
+        first: Iterable[A], second: Iterable[B], /, *args: Q.args, **kwargs: Q.kwargs,
+    ) -> list[J]: ...  # fmt: skip
+    @overload
+    def map(
+        self: ThreeFirst[A, B, C, Q, J],
+        first: Iterable[A], second: Iterable[B], third: Iterable[C], /, *args: Q.args, **kwargs: Q.kwargs,
+    ) -> list[J]: ...  # fmt: skip
+    @overload
+    def map(
+        self,
+        first: Iterable[object], second: Iterable[object], third: Iterable[object], fourth: Iterable[object], /,
+        *more: Iterable[object], **kwargs: object,
+    ) -> "list[BlockingJob[R]]": ...  # fmt: skip
+    def map(self, *values: Iterable[Any], **kwargs: Any) -> list[BlockingJob[R]]:  # type: ignore[misc]  # it takes all of these
         """Send it for each value, and return the handles in the same order.
 
         Args:
             values: One iterable for each of the first arguments.
-            kwargs: The same arguments for all.
+            kwargs: The same arguments for all, by their names.
         """
         return [BlockingJob(job) for job in drive(self._caller.map(*values, **kwargs))]
 

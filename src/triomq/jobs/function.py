@@ -1,14 +1,15 @@
 """What ``@jobs.job`` makes of a function: the function still, and the ways to have a worker call it."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from copy import copy
 from functools import partial, update_wrapper
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from triomq.errors import WrongArguments
 from triomq.jobs.definition import JobDefinition
+from triomq.jobs.mappable import OneFirst, ThreeFirst, TwoFirst
 from triomq.jobs.orders import CallOptions, JobOrder, OrderForm
 
 if TYPE_CHECKING:
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
     from triomq.jobs.link import JobLink
     from triomq.jobs.registry import Jobs
 
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+J = TypeVar("J")
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 Returned = TypeVar("Returned")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -128,12 +134,32 @@ class Caller(Sender[P], Generic[P, R]):
         job, reply = await link.run(partial(call, link.connection, order))
         return Job[R](link, job, order.definition).outcome(reply)
 
-    async def map(self, *values: Iterable[object], **kwargs: object) -> "list[Job[R]]":
+    @overload
+    async def map(
+        self: OneFirst[A, Q, Coroutine[Any, Any, J]], first: Iterable[A], /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> list[J]: ...
+    @overload
+    async def map(
+        self: TwoFirst[A, B, Q, Coroutine[Any, Any, J]],
+        first: Iterable[A], second: Iterable[B], /, *args: Q.args, **kwargs: Q.kwargs,
+    ) -> list[J]: ...  # fmt: skip
+    @overload
+    async def map(
+        self: ThreeFirst[A, B, C, Q, Coroutine[Any, Any, J]],
+        first: Iterable[A], second: Iterable[B], third: Iterable[C], /, *args: Q.args, **kwargs: Q.kwargs,
+    ) -> list[J]: ...  # fmt: skip
+    @overload
+    async def map(
+        self,
+        first: Iterable[object], second: Iterable[object], third: Iterable[object], fourth: Iterable[object], /,
+        *more: Iterable[object], **kwargs: object,
+    ) -> "list[Job[R]]": ...  # fmt: skip
+    async def map(self, *values: Iterable[Any], **kwargs: Any) -> "list[Job[R]]":  # type: ignore[misc]  # it takes all of these
         """Send it for each value, as many at a time as the broker takes, and return the handles in the same order.
 
         Args:
             values: The first arguments, as ``map`` of Python takes them: one iterable for each.
-            kwargs: The same arguments for all.
+            kwargs: The same arguments for all, by their names.
 
         Raises:
             WrongArguments: As ``send`` does, also the others; the jobs before that one are sent.

@@ -26,7 +26,11 @@ class Middleware:
     """
 
     def before_enqueue(self, order: JobOrder) -> JobOrder:
-        """Return what is sent: the order, or another one made by ``msgspec.structs.replace``; raise to refuse it."""
+        """Return what is sent: the order, or another one made by ``msgspec.structs.replace``; raise to refuse it.
+
+        Of a schedule, whose jobs the broker makes, it is asked once in each worker that starts: what it returns holds
+        for all of them, but for a trace, and what it raises keeps the worker from starting.
+        """
         return order
 
     def before(self, job: RunningJob) -> None:

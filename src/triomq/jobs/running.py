@@ -1,9 +1,8 @@
 """The job that runs here, as its own code sees it; without Trio, as the processes of workers run it too."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextvars import ContextVar, Token
 from math import inf
 from typing import Literal, TypeAlias
 
@@ -141,11 +140,20 @@ def find_current_job() -> RunningJob | None:
     return _current.get()
 
 
-@contextmanager
-def running(job: RunningJob) -> Iterator[None]:
-    """Make a job the current one of this task, or of this thread, and of the tasks that it starts."""
-    token = _current.set(job)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+class running:  # noqa: N801  # it reads as a function, and is a third of the cost of one by ``contextmanager``
+    """The block in which a job is the current one of this task, or of this thread, and of the tasks that it starts.
+
+    Args:
+        job: The job.
+    """
+
+    __slots__ = ("_job", "_token")
+
+    def __init__(self, job: RunningJob) -> None:
+        self._job = job
+
+    def __enter__(self) -> None:
+        self._token: Token[RunningJob | None] = _current.set(self._job)
+
+    def __exit__(self, *error: object) -> None:
+        _current.reset(self._token)

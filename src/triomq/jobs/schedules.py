@@ -4,8 +4,13 @@ A worker registers all of them when it starts; one that is there already, and is
 that the same owner has registered before, and the code has no more, end. So an owner is one ``Jobs`` of one program:
 ``triomq worker mail:jobs`` is ``mail:jobs`` on every machine. While two versions of a program run, those of the worker
 that was started last count.
+
+The broker makes the jobs. So middleware is asked for what is sent once, when a schedule is registered, and its answer
+holds for all of them. A trace is left out: it would be one for all, and one that is new each time would have the
+schedule begin anew with each worker that starts.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -13,8 +18,9 @@ from msgspec.structs import replace
 
 from triomq.clients import EMQPConnection
 from triomq.jobs.decorators import JobSchedule
-from triomq.jobs.orders import CallOptions, OrderForm
+from triomq.jobs.orders import CallOptions, JobOrder, OrderForm
 from triomq.jobs.registry import Jobs
+from triomq.timetable import Timetable
 
 _NOBODY: Final = "?"
 """The name of schedules without an owner: with one they go on where they were."""
@@ -29,22 +35,29 @@ async def register_schedules(jobs: Jobs, owner: str = "") -> None:
 
     Raises:
         NotConnected: They are not connected.
-        Refused: The broker does not take them.
+        Refused: The broker does not take them. What middleware raises to refuse one comes out as it is.
     """
     link = jobs.link()
-    await link.run(partial(_register, link.connection, jobs.schedules, owner))
+    orders = [(schedule.timetable, _order(jobs, schedule)) for schedule in jobs.schedules]
+    await link.run(partial(_register, link.connection, orders, owner))
 
 
-async def _register(connection: EMQPConnection, schedules: tuple[JobSchedule, ...], owner: str) -> None:
-    for schedule in schedules:
-        order = OrderForm(schedule.definition, CallOptions()).fill((), {})
-        timetable = schedule.timetable
+def _order(jobs: Jobs, schedule: JobSchedule) -> JobOrder:
+    """Return what is sent each time, as middleware wants it."""
+    order = OrderForm(schedule.definition, CallOptions()).fill((), {})
+    for middleware in jobs.middleware:
+        order = middleware.before_enqueue(order)
+    return order
+
+
+async def _register(connection: EMQPConnection, orders: Sequence[tuple[Timetable, JobOrder]], owner: str) -> None:
+    for timetable, order in orders:
         extension = replace(
-            order.extension, name=owner or _NOBODY, timezone=timetable.timezone, missed=timetable.missed
+            order.extension, name=owner or _NOBODY, timezone=timetable.timezone, missed=timetable.missed, trace=""
         )
         await connection.schedule(
             order.queue, order.payload, interval=timetable.interval, cron=timetable.cron, haste=timetable.haste,
             retry_count=order.headers.retry_count, job_timeout=order.headers.timeout, extension=extension,
         )  # fmt: skip
     if owner:
-        await connection.unschedule_others(owner, [schedule.definition.encode((), {}) for schedule in schedules])
+        await connection.unschedule_others(owner, [order.payload for _, order in orders])

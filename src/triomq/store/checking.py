@@ -10,12 +10,13 @@ import msgspec
 
 from triomq.errors import StoreCorrupt, StoreError
 from triomq.store.body import decode_body, is_whole
+from triomq.store.chunk_rows import is_chunk, is_sane_chunk
 from triomq.store.connecting import DATABASE, MARK, connect_reader
 from triomq.store.directory import PATIENCE, DirectoryLock
 from triomq.store.examining import examine
 from triomq.store.faults import fault_of, faults_named
 from triomq.store.recovered import QueueFound, RecordFound
-from triomq.store.schema import APPLICATION, VERSION
+from triomq.store.schema import APPLICATION, VERSION, add_missing_tables
 from triomq.store.segments import is_sane
 
 _MOST = 100
@@ -25,12 +26,20 @@ _MOST = 100
 _Row = tuple[int, int, int]  # queue, first id, count
 _QUEUES = """
     SELECT queue, key,
-        (SELECT coalesce(sum(unsettled), 0) FROM segment WHERE segment.queue = queue.queue),
+        (SELECT coalesce(sum(unsettled), 0) FROM segment WHERE segment.queue = queue.queue)
+            + (SELECT coalesce(sum(count), 0) FROM chunk WHERE chunk.queue = queue.queue),
         (SELECT coalesce(sum(count), 0) FROM delayed WHERE delayed.queue = queue.queue),
         (SELECT coalesce(sum(length(octets)), 0) FROM body WHERE body IN (
             SELECT body FROM segment WHERE segment.queue = queue.queue
+            UNION ALL SELECT body FROM chunk WHERE chunk.queue = queue.queue
             UNION ALL SELECT body FROM delayed WHERE delayed.queue = queue.queue))
     FROM queue ORDER BY queue
+"""
+
+
+_COUNTS = """
+    SELECT queue, sum(count) FROM (SELECT queue, unsettled AS count FROM segment
+        UNION ALL SELECT queue, count FROM chunk) GROUP BY queue
 """
 
 
@@ -54,7 +63,7 @@ class QueueReport(msgspec.Struct, frozen=True, gc=False):
     Args:
         queue: Its number.
         key: As it was declared.
-        messages: How many are not settled.
+        messages: How many are not settled; the records of a stream.
         delayed: How many are not ready yet.
         size: Bytes that both take on disk, with settled messages in between.
     """
@@ -73,8 +82,8 @@ class Report(msgspec.Struct, frozen=True):
         path: The file.
         version: Of its format.
         committed: The number of the last batch.
-        messages: Messages that are not settled, by queue.
-        gaps: Ids between the lowest and the highest of each queue that no segment has.
+        messages: Messages that are not settled, and the records of streams, by queue.
+        gaps: Ids between the lowest and the highest of each queue, or offsets of a stream, that nothing has.
         missing: By queue, messages that were stored, not settled, and are not there; only queues that lack some.
         complaints: All that is not as it should be, in words; empty if all is well.
         queues: The contents of each queue; empty if the file is too damaged to read them.
@@ -146,12 +155,13 @@ def _report(
             f"{version}; expected are {APPLICATION:#x} and at most {VERSION}"
         )
     try:
+        add_missing_tables(connection)
         found = connection.execute(f"PRAGMA integrity_check({_MOST})").fetchall()
         complaints += [text for (text,) in found if text != "ok"]
         row = connection.execute("SELECT committed FROM progress").fetchone()
         committed = row[0] if row is not None and isinstance(row[0], int) else 0
         rows = _rows(connection, complaints)
-        counts = dict(connection.execute("SELECT queue, sum(unsettled) FROM segment GROUP BY queue").fetchall())
+        counts = dict(connection.execute(_COUNTS).fetchall())
         gaps = list(_gaps(rows))
         missing = _missing(connection, counts)
         complaints += [
@@ -191,7 +201,12 @@ def _rows(connection: sqlite3.Connection, complaints: list[str]) -> list[_Row]:
             if count - int.from_bytes(settled, "little").bit_count() == unsettled:
                 continue
         complaints.append(f"queue {queue}: the record of the segment from id {first} on is not what was written")
-    return found
+    for queue, *row in connection.execute("SELECT queue, first, count, size, time, body FROM chunk"):
+        if is_sane_chunk(tuple(row)):
+            found.append((queue, row[0], row[1]))
+        else:
+            complaints.append(f"stream {queue}: the record of the chunk at offset {row[0]} is not what was written")
+    return sorted(found)
 
 
 def _gaps(rows: list[_Row]) -> Iterator[Gap]:
@@ -215,7 +230,7 @@ def _missing(connection: sqlite3.Connection, counts: dict[int, int]) -> dict[int
 
 def _strays(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield rows of queues that do not exist, and segments with ids that were never given out."""
-    for table in ("segment", "delayed", "delivered", "attempts"):
+    for table in ("segment", "delayed", "chunk", "delivered", "attempts"):
         for (queue,) in connection.execute(
             f"SELECT DISTINCT queue FROM {table} WHERE queue NOT IN (SELECT queue FROM queue)"
         ):
@@ -224,18 +239,26 @@ def _strays(connection: sqlite3.Connection) -> Iterator[str]:
         "SELECT segment.queue, first FROM segment JOIN queue USING (queue) WHERE first + count > next_id"
     ):
         yield f"queue {queue}: the segment from id {first} on has ids that were never given out"
+    for queue, first in connection.execute(
+        "SELECT chunk.queue, first FROM chunk JOIN queue USING (queue) WHERE first + count >= next_id"
+    ):
+        yield f"stream {queue}: the chunk at offset {first} has offsets that were never given out"
 
 
 def _bodies(connection: sqlite3.Connection) -> Iterator[str]:
     """Read every body; yield what is missing or damaged."""
-    for table, name in (("segment", "first"), ("delayed", "number")):
+    for table, name in (("segment", "first"), ("delayed", "number"), ("chunk", "first")):
+        is_readable = is_chunk if table == "chunk" else _is_readable
         for queue, first, count, expected, data in connection.execute(
             f"SELECT queue, {name}, count, checksum, octets FROM {table} LEFT JOIN body USING (body)"
         ):
+            what = f"queue {queue}: the messages of {table} {first}"
+            if table == "chunk" and is_sane_chunk((first, count, 0, 0, 0)):
+                what = f"stream {queue}: the records {first} to {first + count - 1}"
             if data is None:
-                yield f"queue {queue}: the messages of {table} {first} are not there"
-            elif not is_whole(data, expected, queue, first, count) or not _is_readable(data):
-                yield f"queue {queue}: the messages of {table} {first} are not what was written"
+                yield f"{what} are not there"
+            elif not is_whole(data, expected, queue, first, count) or not is_readable(data):
+                yield f"{what} are not what was written"
 
 
 def _is_readable(data: bytes) -> bool:

@@ -13,19 +13,29 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
-from triomq.chunks import merge_chunks
+import msgspec
+
+from triomq.chunks import check_chunk, merge_chunks
 from triomq.errors import ChunkDamaged
+from triomq.store.faults import is_damage
 from triomq.store.operations import ChunksMerged
 from triomq.store.reading import ChunksRead, Damaged
+from triomq.store.recovered import ChunkFound
 from triomq.store.segments import read_body, rows_around_damage
 
 _MERGED = 256 * 1024
 """Bytes of a merged chunk at most: a reader that wants one record gets so many, and larger ones are no cheaper each."""
 
+_LARGE = 32 * 1024
+"""Bytes of a chunk from which on it is not merged: it costs its readers a tenth more, and merging twice the writing."""
+
 _MOST_ROWS = 1_000
 """Chunks that are merged at once at most: about ten milliseconds, for which batches wait."""
 
 _MOST_RECORDS = 1 << 32
+
+_LAST_OFFSET = 1 << 62
+"""Above all offsets."""
 
 ChunkRow = tuple[int, int, int, int, int]
 """A row of ``chunk``: first, count, size, time, body."""
@@ -34,6 +44,7 @@ _WITHIN = (
     "SELECT first, count, size, time, body FROM chunk WHERE queue = ? AND first >= ? AND first + count <= ?"
     " ORDER BY first LIMIT ?"
 )
+_ALL = "SELECT queue, first, count, size, time FROM chunk WHERE queue = ? ORDER BY first"
 _COLUMNS = "SELECT first, count, size, time, body FROM chunk WHERE queue = :queue "
 
 
@@ -45,9 +56,30 @@ def is_sane_chunk(row: tuple[object, ...]) -> bool:
     return isinstance(count, int) and 0 < count < _MOST_RECORDS
 
 
+def is_chunk(data: bytes) -> bool:
+    """Return whether a body is a whole chunk."""
+    try:
+        check_chunk(data)
+    except ChunkDamaged:
+        return False
+    return True
+
+
 def chunk_rows(connection: sqlite3.Connection, queue: int, first: int, stop: int) -> Generator[ChunkRow | Damaged]:
     """Yield the rows of the chunks that have offsets of a range, in order; see ``rows_around_damage``."""
     return rows_around_damage(connection, _COLUMNS, is_sane_chunk, queue, first, stop)
+
+
+def find_chunks(connection: sqlite3.Connection, queue: int) -> list[ChunkFound]:
+    """Return all chunks of a stream but those whose rows cannot be read; there may be tens of thousands."""
+    try:
+        rows = connection.execute(_ALL, (queue,)).fetchall()
+        return msgspec.convert(rows, list[ChunkFound])
+    except (sqlite3.DatabaseError, msgspec.ValidationError) as error:
+        if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
+            raise
+    found = chunk_rows(connection, queue, 0, _LAST_OFFSET)
+    return [ChunkFound(queue, *row[:4]) for row in found if not isinstance(row, Damaged)]
 
 
 def read_chunks(
@@ -118,9 +150,12 @@ class Merger:
         size = 0
         for row in self._connection.execute(_WITHIN, (each.queue, each.first, each.stop, _MOST_ROWS)):
             size += row[2]
-            if found and (size > _MERGED or found[-1][0] + found[-1][1] != row[0]):
+            is_large = row[2] >= _LARGE
+            if found and (is_large or size > _MERGED or found[-1][0] + found[-1][1] != row[0]):
                 break
             found.append(row)
+            if is_large:
+                break
         return found
 
 

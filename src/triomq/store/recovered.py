@@ -4,6 +4,7 @@ It comes in pieces, since it may be much; ``assemble`` puts them together.
 """
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
@@ -99,10 +100,10 @@ class ChunkFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9):
     """
 
     queue: int
-    first: int
-    count: int
-    size: int
-    time: int
+    first: Annotated[int, msgspec.Meta(ge=0)]
+    count: Annotated[int, msgspec.Meta(gt=0)]
+    size: Annotated[int, msgspec.Meta(ge=0)]
+    time: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class DelayedFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):

@@ -10,6 +10,8 @@
   settled positions. A body whose row is lost or changed is written at its own place, and its messages count as not
   settled (``found``), unless the row at that place has the same count. So messages may come again, and none that can
   be read is lost.
+- A chunk of a stream says itself which offsets it has, and none of it is settled; so its row is not asked for. Offsets
+  that were given out are not given out again, even if their records are lost.
 """
 
 import shutil
@@ -21,8 +23,10 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from triomq.chunks import read_chunk_head
 from triomq.errors import StoreError, StoreUnwritable
 from triomq.store.body import BodyRun, decode_body, gaps_of, is_whole
+from triomq.store.chunk_rows import is_chunk
 from triomq.store.connecting import DATABASE, MARK
 from triomq.store.directory import PATIENCE, DirectoryLock
 from triomq.store.faults import fault_of
@@ -30,6 +34,7 @@ from triomq.store.image import make_image
 from triomq.store.mark import MarkRead, read_mark
 from triomq.store.operations import (
     AttemptsCounted,
+    ChunkAppended,
     MessagesAppended,
     MessagesDelayed,
     MessagesDelivered,
@@ -101,6 +106,7 @@ class _QueueRow(NamedTuple):
     number: int
     key: bytes
     value: bytes
+    next_id: int
     stored: int
     settled: int
 
@@ -225,6 +231,8 @@ class _Salvaging:
         self._declare_lost = declare
         self._done = Salvage(complaints=complaints)
         self._broken: dict[tuple[int, int], _Segment] = {}  # rows whose bodies are not theirs, by queue and first id
+        self._chunks: dict[int, list[tuple[int, int, int]]] = {}  # first offset, count below zero, body, by stream
+        self._next_ids: dict[int, int] = {}
         self._operations: list[Operation] = []
         self._size = 0
 
@@ -239,6 +247,8 @@ class _Salvaging:
         self._count_broken(segments, strays, expected)
         for queue, found in segments.items():
             self._append(queue, found)
+        for queue, chunks in self._chunks.items():
+            self._append_chunks(queue, chunks)
         for row in delayed:
             self._delay(row)
         for queue, level, up_to in self._rows("delivered", "queue, level, up_to", 2, _MarkRow):
@@ -246,6 +256,10 @@ class _Salvaging:
         for queue, number, count in self._rows("attempts", "queue, id, count", 2, _MarkRow):
             self._add(AttemptsCounted(queue, number, count))
         self._flush()
+        self._store.connection.executemany(
+            "UPDATE queue SET next_id = max(next_id, ?) WHERE queue = ?",
+            [(next_id, number) for number, next_id in self._next_ids.items()],
+        )
         for number, left in expected.items():
             done = self._done.queues[number]
             done.lost = max(done.lost, left - done.messages + done.found + done.delayed)
@@ -283,9 +297,10 @@ class _Salvaging:
     def _declare_queues(self) -> dict[int, int]:
         """Declare the queues that can be read; return how many messages each of them should have."""
         expected = {}
-        for row in self._rows("queue", "queue, key, value, stored, settled", 1, _QueueRow):
+        for row in self._rows("queue", "queue, key, value, next_id, stored, settled", 1, _QueueRow):
             self._declare(row.number, row.key, row.value)
             expected[row.number] = row.stored - row.settled
+            self._next_ids[row.number] = row.next_id
         for (number,) in self._rows("segment", "DISTINCT queue", 1, _Number):
             self._require_queue(number)
         return expected
@@ -329,7 +344,12 @@ class _Salvaging:
             except sqlite3.DatabaseError:
                 continue  # counts as lost with its queue
             queue, first, count, expected, data = row
-            if queue and first and count and is_whole(data, expected, queue, first, count):
+            if not queue or not count or not is_whole(data, expected, queue, first, count):
+                continue
+            if is_chunk(data):
+                self._require_queue(queue)
+                self._chunks.setdefault(queue, []).append((first, -count, body))
+            elif first:
                 self._require_queue(queue)
                 broken = self._broken.get((queue, first))
                 known = broken if broken is not None and broken.count == count else _Segment(count, body)
@@ -368,6 +388,18 @@ class _Salvaging:
                 MessagesAppended(queue=queue, first=first, count=segment.count, size=size, body=data, settled=settled),
                 len(data),
             )
+
+    def _append_chunks(self, queue: int, chunks: list[tuple[int, int, int]]) -> None:
+        done, position = self._done.queues[queue], 0
+        for _, _, body in sorted(chunks):
+            (data,) = self._source.execute("SELECT octets FROM body WHERE body = ?", (body,)).fetchone()
+            head = read_chunk_head(data)
+            if head.first < position:
+                continue  # an older page still had what was merged since
+            position = head.stop
+            done.messages += head.count
+            chunk = ChunkAppended(queue=queue, first=head.first, count=head.count, time=head.last_time, body=data)
+            self._add(chunk, len(data))
 
     def _delay(self, row: _DelayedRow) -> None:
         queue, number, due, count, size, body = row

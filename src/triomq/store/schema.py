@@ -88,6 +88,12 @@ def migrate(connection: sqlite3.Connection, migrations: Mapping[int, str] = MIGR
     return int(found)
 
 
+def add_missing_tables(connection: sqlite3.Connection) -> None:
+    """Make empty tables, for this connection alone, where an older version has none: what reads is then one for all."""
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'chunk'").fetchone() is None:
+        connection.execute("CREATE TEMP TABLE chunk (queue, first, count, size, time, body)")
+
+
 def require_known(connection: sqlite3.Connection, path: Path, newest: int = VERSION) -> None:
     """Check that a database is a store of a known version.
 

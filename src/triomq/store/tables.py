@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from triomq.errors import StoreCorrupt
 from triomq.store.body import checksum
-from triomq.store.chunk_rows import ChunkRow, Merger, chunk_rows, merged_chunk
+from triomq.store.chunk_rows import ChunkRow, Merger, find_chunks, merged_chunk
 from triomq.store.faults import is_damage
 from triomq.store.gathered import Octets, joined
 from triomq.store.operations import (
@@ -40,7 +40,6 @@ from triomq.store.operations import (
 from triomq.store.reading import Damaged
 from triomq.store.recovered import (
     AttemptsFound,
-    ChunkFound,
     DelayedFound,
     DeliveredFound,
     Piece,
@@ -323,7 +322,7 @@ class Tables:
         for found in queues:
             yield QueueFound(*found)
             queue = found[:1]
-            chunks = list(self._chunks(*queue))
+            chunks = find_chunks(self._connection, *queue)
             yield from (
                 self._segments(*queue) if segments else self._totals(found[0], sum(each.count for each in chunks))
             )
@@ -353,11 +352,6 @@ class Tables:
             "SELECT queue, first, count, unsettled, size, settled FROM segment WHERE queue = ? ORDER BY first", (queue,)
         ):
             yield SegmentFound(*row)
-
-    def _chunks(self, queue: int) -> Iterator[ChunkFound]:
-        for row in chunk_rows(self._connection, queue, 0, _LAST_ID):
-            if not isinstance(row, Damaged):
-                yield ChunkFound(queue, *row[:4])
 
     def _totals(self, queue: int, records: int) -> Iterator[Piece]:
         try:

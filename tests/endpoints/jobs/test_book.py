@@ -2,7 +2,7 @@
 
 import pytest
 
-from triomq.core import Purge
+from triomq.core import Overflow, Purge, QueueOptions
 from triomq.endpoints.jobs import PLAIN, BookedJob, End, JobBook, Standing, Terms
 from triomq.errors import AccessRefused, StoreCorrupt
 
@@ -77,9 +77,83 @@ def test_unique_key_of_a_durable_job_is_held_after_a_restart(workshop: Workshop)
     assert workshop.send(b"3", Terms(unique="u")) is None
 
 
-def test_unique_key_of_a_job_that_vanished_with_its_queues_messages_is_free(workshop: Workshop) -> None:
+# Messages that vanish
+
+
+def test_jobs_of_a_purged_queue_end_and_leave_their_keys_while_others_come(workshop: Workshop) -> None:
+    worker = workshop.worker()
+    workshop.send(b"running")
     workshop.send(b"1", Terms(unique="u"))
+    workshop.send(b"2", delay=10)
+    workshop.send(b"elsewhere", queue="other")
     workshop.queues["q"].ref.ask_nowait(Purge())
+    assert workshop.answers == [(b"1", "cancelled"), (b"2", "cancelled")]
+    assert workshop.send(b"3", Terms(unique="u")) is None
+    assert list(workshop.book.jobs) == [b"running", b"elsewhere", b"3"]
+    worker.reply(b"running")
+    assert list(worker.out) == [b"3"]
+
+
+def test_jobs_of_a_deleted_queue_end(workshop: Workshop) -> None:
+    worker = workshop.worker(2)
+    workshop.send(b"running")
+    workshop.send(b"limited", Terms(key="k", limit=1))
+    workshop.send(b"parked", Terms(key="k", limit=1))
+    workshop.send(b"queued")
+    workshop.harness.delete("q")
+    workshop.stepped.rest()
+    assert dict(workshop.answers).keys() == {b"parked", b"queued"}
+    assert worker.reply(b"running").end == "ok"
+    worker.die()
+    assert workshop.answers[-1] == (b"limited", "lost")
+    assert (workshop.book.jobs, workshop.book.parking.is_idle) == ({}, True)
+
+
+def test_oldest_job_ends_when_its_queue_has_too_many(workshop: Workshop) -> None:
+    workshop.queues["q"] = workshop.harness.queue("short", QueueOptions(max_length=2, overflow=Overflow.DROP_HEAD))
+    for job in (b"1", b"2", b"3"):
+        workshop.send(job, Terms(unique=job.decode()))
+    assert workshop.answers == [(b"1", "cancelled")]
+    assert workshop.send(b"4", Terms(unique="1")) is None
+    assert list(workshop.book.jobs) == [b"3", b"4"]
+
+
+def test_job_whose_message_lives_too_long_has_expired(workshop: Workshop) -> None:
+    workshop.queues["q"] = workshop.harness.queue("brief", QueueOptions(message_ttl=5.0))
+    workshop.send(b"1", Terms(unique="u"))
+    workshop.pass_time(6)
+    assert (workshop.answers, workshop.book.jobs) == ([(b"1", "expired")], {})
+
+
+def test_job_goes_on_where_its_message_goes_as_a_dead_letter(workshop: Workshop) -> None:
+    options = QueueOptions(message_ttl=5.0, dead_letter_sink="", dead_letter_key="other")
+    workshop.queues["q"] = workshop.harness.queue("brief", options)
+    workshop.send(b"1", Terms(unique="u"))
+    workshop.pass_time(6)
+    assert (workshop.answers, workshop.book.jobs) == ([], {})
+    workshop.worker(1, "other").reply(b"1")
+    assert workshop.answers == [(b"1", "ok")]
+
+
+def test_cancelled_job_is_forgotten_with_its_message_and_answered_once(workshop: Workshop) -> None:
+    workshop.send(b"1")
+    workshop.cancel(b"1")
+    workshop.queues["q"].ref.ask_nowait(Purge())
+    assert (workshop.answers, workshop.book.jobs, workshop.state(b"1")) == ([(b"1", "cancelled")], {}, "cancelled")
+
+
+def test_child_of_a_job_that_vanishes_is_cancelled(workshop: Workshop) -> None:
+    worker = workshop.worker(1, "q")
+    workshop.send(b"parent", Terms(retries=1))
+    workshop.send(b"child", Terms(parent=(b"parent", 1)), queue="other")
+    worker.die()
+    workshop.queues["q"].ref.ask_nowait(Purge())
+    assert dict(workshop.answers) == {b"parent": "cancelled", b"child": "cancelled"}
+
+
+def test_unique_key_of_a_job_that_another_wire_has_taken_is_free(workshop: Workshop) -> None:
+    workshop.send(b"1", Terms(unique="u"))
+    workshop.take_elsewhere()
     assert workshop.send(b"2", Terms(unique="u")) == Standing(b"1", None)  # just now it may be on its way
     workshop.pass_time(2)
     assert workshop.send(b"2", Terms(unique="u")) is None
@@ -89,7 +163,7 @@ def test_unique_key_of_a_job_that_vanished_with_its_queues_messages_is_free(work
 def test_sweep_forgets_jobs_of_empty_queues_alone(workshop: Workshop) -> None:
     workshop.send(b"1")
     workshop.send(b"2", queue="other")
-    workshop.queues["q"].ref.ask_nowait(Purge())
+    workshop.take_elsewhere()
     assert workshop.stepped.turn(workshop.book.endings.sweep) == 1
     assert list(workshop.book.jobs) == [b"2"]
 
@@ -189,6 +263,28 @@ def test_expired_job_is_dropped_unstarted_and_its_requester_is_told(workshop: Wo
     worker = workshop.worker()
     assert (list(worker.out), workshop.answers) == ([b"2"], [(b"1", "expired")])
     assert worker.slots.free == 0
+
+
+def test_expired_job_is_answered_in_its_queue_and_leaves_its_key_for_good(workshop: Workshop) -> None:
+    workshop.send(b"1", Terms(deadline=workshop.now() + 5, unique="u"), durable=True)
+    workshop.pass_time(6)
+    assert (workshop.answers, workshop.state(b"1"), workshop.records.values) == ([(b"1", "expired")], "expired", {})
+    assert workshop.send(b"1") == Standing(b"1", "expired")
+    assert workshop.send(b"2", Terms(unique="u"), durable=True) is None
+    workshop.open_book()
+    worker = workshop.worker(2)
+    assert list(worker.out) == [b"2"]
+    assert workshop.send(b"3", Terms(unique="u")) == Standing(b"2", None)
+
+
+def test_job_that_runs_beyond_its_deadline_expires_if_its_worker_dies(workshop: Workshop) -> None:
+    worker = workshop.worker()
+    workshop.send(b"1", Terms(deadline=workshop.now() + 5))
+    workshop.pass_time(10)
+    assert workshop.state(b"1") == "running"
+    worker.die()
+    workshop.pass_time(2)
+    assert workshop.answers == [(b"1", "expired")]
 
 
 def test_child_has_the_deadline_of_its_parent_unless_its_own_is_earlier(workshop: Workshop) -> None:

@@ -33,7 +33,6 @@ class BookMachine(RuleBasedStateMachine):
         self.workshop = Workshop(*QUEUES)
         self.sent = 0
         self.accepted: dict[bytes, Terms] = {}
-        self.vanished: set[bytes] = set()
 
     @property
     def running(self) -> list[tuple[Worker, bytes]]:
@@ -95,18 +94,16 @@ class BookMachine(RuleBasedStateMachine):
     def has_unique(self, unique: str, but: bytes) -> bool:
         answered = dict(self.workshop.answers)
         return any(
-            terms.unique == unique and job not in answered and job != but and job not in self.vanished
-            for job, terms in self.accepted.items()
+            terms.unique == unique and job not in answered and job != but for job, terms in self.accepted.items()
         )
 
     @precondition(lambda self: self.accepted)
     @rule(data=st.data())
     def send_again(self, data: st.DataObject) -> None:
-        job = data.draw(st.sampled_from(sorted(self.accepted.keys() - self.vanished) or [b"1"]))
-        if job in self.accepted and job not in self.vanished:
-            standing = self.workshop.send(job, self.accepted[job])
-            assert standing is not None
-            assert standing.job == job
+        job = data.draw(st.sampled_from(list(self.accepted)))
+        standing = self.workshop.send(job, self.accepted[job])
+        assert standing is not None
+        assert standing.job == job
 
     @rule(credit=st.integers(1, 3), obeys=st.sampled_from([True, True, False]))
     def come(self, credit: int, obeys: bool) -> None:
@@ -153,14 +150,8 @@ class BookMachine(RuleBasedStateMachine):
 
     @rule(queue=st.sampled_from(QUEUES))
     def purge(self, queue: str) -> None:
-        """Remove all that is not out: those jobs are gone, whatever the book believes."""
+        """Remove all that is not out: those jobs end."""
         self.workshop.queues[queue].ref.ask_nowait(Purge())
-        book, out = self.workshop.book, {job for _, job in self.running}
-        self.vanished |= {
-            name
-            for name, job in book.jobs.items()
-            if job.queue == queue and name not in out and not book.parking.is_out(job)
-        }
 
     # What may never happen
 
@@ -196,9 +187,7 @@ class BookMachine(RuleBasedStateMachine):
             while worker.out:
                 worker.reply(next(iter(worker.out)))
             self.workshop.pass_time(parking.LOOK * 2)
-        self.workshop.stepped.turn(self.workshop.book.endings.sweep)
-        answered = {job for job, _ in self.workshop.answers}
-        assert self.accepted.keys() - self.vanished <= answered
+        assert self.accepted.keys() == {job for job, _ in self.workshop.answers}
         book = self.workshop.book
         assert (book.jobs, len(book.parking), book.parking.is_idle) == ({}, 0, True)
         assert not book.register.relations

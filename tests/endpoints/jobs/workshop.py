@@ -16,12 +16,15 @@ from triomq.core import (
     Deliver,
     Feed,
     FeedClosed,
+    Get,
     Head,
     OpenFeed,
     Outcome,
     Publish,
     QueueState,
+    Reason,
     Slots,
+    Stretch,
     settle,
 )
 from triomq.endpoints.jobs import PLAIN, BookedJob, End, Fate, JobBook, Records, Standing, Terms
@@ -66,6 +69,7 @@ class Workshop:
     def open_book(self) -> None:
         """Open the book, as after a restart."""
         self.book = JobBook(self.now, records=self._records(), chance=lambda: self.chance, is_empty=self.is_empty)
+        self.harness.directory.on_removed = self.removed
         self.book.register.on_end = lambda job, end: self.answers.append((job.id, end))
 
     def _records(self) -> Records:
@@ -84,6 +88,15 @@ class Workshop:
             return True
         found = state.statistics()
         return not (found.ready or found.unsettled or found.delayed)
+
+    def removed(self, queue: QueueState, messages: Stretch | None, reason: Reason | None) -> None:
+        """Have the book end jobs whose messages a queue has let go of."""
+        if messages is None:
+            self.book.endings.emptied(queue.name)
+            return
+        goes_on = queue.options.dead_letter_sink is not None
+        names = [message.body.split()[0] for message in messages.messages()]
+        self.book.endings.removed(names, "expired" if reason is Reason.EXPIRED else "cancelled", goes_on=goes_on)
 
     def send(
         self, job: bytes, terms: Terms = PLAIN, *, queue: str = "q", durable: bool = False, delay: float = 0.0
@@ -115,6 +128,12 @@ class Workshop:
         self.stepped.turn(lambda: made.slots.offer(credit))
         return made
 
+    def take_elsewhere(self, queue: str = "q") -> None:
+        """Take a message as a consumer of another wire does, of which the book hears nothing."""
+        batch = self.queues[queue].ref.ask_nowait(Get())
+        assert batch is not None
+        settle(batch, Outcome.ACCEPT, (0,))
+
     def cancel(self, job: bytes, *, tree: bool = False) -> bool:
         return self.stepped.turn(lambda: self.book.endings.cancel(self.book.jobs[job], tree=tree))
 
@@ -124,8 +143,9 @@ class Workshop:
         self.stepped.rest()
 
     def look(self) -> None:
-        """Look at the lines whose time has come, as the endpoint's actor does."""
+        """Do what is due, as the endpoint's actor does."""
         self.stepped.turn(self.book.parking.look)
+        self.stepped.turn(self.book.endings.expire)
 
     def pass_time(self, seconds: float) -> None:
         self.stepped.pass_time(seconds)
@@ -171,6 +191,12 @@ class Worker(InPlaceActor):
     def holds(self, job: BookedJob) -> bool:
         out = self.out.get(job.id)
         return out is not None and out.batch.left > 0
+
+    def take_elsewhere(self, queue: str = "q") -> None:
+        """Take a message as a consumer of another wire does, of which the book hears nothing."""
+        batch = self.queues[queue].ref.ask_nowait(Get())
+        assert batch is not None
+        settle(batch, Outcome.ACCEPT, (0,))
 
     def cancel(self, job: BookedJob, grace: float | None) -> bool:
         if self.obeys:

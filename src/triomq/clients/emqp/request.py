@@ -44,7 +44,7 @@ class NotAnswered(Refused):
     """No answer will come: the broker is a released one, or another job of the same unique key is there already."""
 
 
-class EMQPReply(msgspec.Struct, frozen=True):
+class EMQPReply(msgspec.Struct, frozen=True, gc=False):
     """The answer to a request.
 
     Args:

@@ -224,6 +224,7 @@ class EMQPWorker:
         self._link.flush()
 
     def _end(self, job: EMQPJob) -> None:
+        job.on_cancel = None  # it mostly knows the job: only a collection of garbage would free both
         if self._jobs.get(job.id) is job:
             del self._jobs[job.id]
         if self._drains and not self._jobs:

@@ -6,9 +6,12 @@ since. An unsettled message is not seen; it stands in its old place again when i
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from triomq.actors import Request
 from triomq.core.backlog import Entry
+from triomq.core.message import Stretch
+from triomq.core.queue.queue_state import QueueState
 
 
 class Browse(Request[Sequence[Entry]], frozen=True):
@@ -46,3 +49,16 @@ class Discard(Request[int], frozen=True):
 
 class Purge(Request[int], frozen=True):
     """To a queue: forget all messages that no consumer has; answers how many they were."""
+
+
+def discard(state: QueueState, up_to: int) -> int:
+    """Remove the resident messages of a queue up to an id; return how many they were."""
+    backlog, on_removed = state.backlog, state.directory.on_removed
+    if on_removed is None:
+        return backlog.discard(up_to)
+    messages = [entry.message for entry in takewhile(lambda entry: entry.id <= up_to, backlog.entries())]
+    count = backlog.discard(up_to)
+    if messages:
+        heads = [message.head for message in messages]
+        on_removed(state, Stretch(heads[0], [message.content for message in messages], heads), None)
+    return count

@@ -36,6 +36,8 @@ def drop_expired(state: QueueState, now: float) -> bool:
             dead_letters += count
         backlog.drop(count, level)
         state.expired += count
+        if (on_removed := state.directory.on_removed) is not None:
+            on_removed(state, stretch, Reason.EXPIRED)
         gone += count
     return True
 

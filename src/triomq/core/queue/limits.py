@@ -83,6 +83,8 @@ def shed(state: QueueState) -> bool:
             dead_letters += count
         backlog.drop(count, level)
         state.dropped += count
+        if (on_removed := state.directory.on_removed) is not None:
+            on_removed(state, stretch, Reason.MAX_LENGTH)
         gone += count
     return True
 
@@ -144,6 +146,8 @@ def _drop_oldest(state: QueueState, most: int) -> int:
             state.dead_lettered += dead_letter(state, stretch.up_to(count), Reason.MAX_LENGTH)
         backlog.drop(count, level)
         dropped += count
+        if (on_removed := state.directory.on_removed) is not None:
+            on_removed(state, stretch.up_to(count), Reason.MAX_LENGTH)
     state.dropped += dropped
     return dropped
 

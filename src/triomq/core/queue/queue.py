@@ -38,7 +38,7 @@ from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, 
 from triomq.core.publishing.confirms import Receipt
 from triomq.core.publishing.credit import LITTLE, look_at_credit
 from triomq.core.publishing.publish import Fits, Offer, Publish
-from triomq.core.queue.browse import Browse, Discard, Purge
+from triomq.core.queue.browse import Browse, Discard, Purge, discard
 from triomq.core.queue.deadletter import Reason, dead_letter
 from triomq.core.queue.expiry import is_unused
 from triomq.core.queue.intake import sort_out
@@ -128,6 +128,7 @@ class Queue(InPlaceActor):
             remains: list[Remains] = []
             self._backlog.release(remains)
             free(remains, self._state.directory.chores)
+            self._report_removed()
         self._state.directory.clock.forget(self._state)
         self._state.notify_room()
         self._state.notify_arrived()
@@ -357,11 +358,17 @@ class Queue(InPlaceActor):
         remains: list[Remains] = []
         count = self._backlog.purge(remains) + (state.delayed.purge() if state.delayed is not None else 0)
         count += forget_postponed(state)
+        self._report_removed()
         if state.durable and state.directory.persistence is not None:
             state.directory.persistence.mark_sync_point()
         state.notify_arrived()  # what was being read will not come
         free(remains, state.directory.chores)
         return count
+
+    def _report_removed(self) -> None:
+        """Report that all is gone that no consumer has."""
+        if (on_removed := self._state.directory.on_removed) is not None:
+            on_removed(self._state, None, None)
 
     def browse(self, message: Browse) -> Sequence[Entry]:
         """Return ready messages by id, after feeds have taken what they can."""
@@ -376,11 +383,11 @@ class Queue(InPlaceActor):
 
     def discard(self, message: Discard) -> int:
         """Remove ready messages up to an id; paged ones are paged in for it, some at a time."""
-        count = self._backlog.discard(message.up_to)
+        count = discard(self._state, message.up_to)
         while self._backlog.has_paged(message.up_to):
             if not self._paging.page_in():
                 raise self._paging.not_resident(count)
-            count += self._backlog.discard(message.up_to)
+            count += discard(self._state, message.up_to)
         return count
 
     def enlist(self, message: Enlist) -> QueueStatistics:

@@ -25,6 +25,8 @@ def give_up(state: QueueState, batch: Batch, positions: Sequence[int] | None, re
     """
     if state.options.dead_letter_sink is not None:
         state.dead_lettered += dead_letter(state, batch.stretch(positions), reason)
+    if (on_removed := state.directory.on_removed) is not None:
+        on_removed(state, batch.stretch(positions), reason)
     count, size = state.backlog.accept(batch, positions)
     if reason is Reason.DELIVERY_LIMIT:
         state.exhausted += count

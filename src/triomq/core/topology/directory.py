@@ -23,8 +23,10 @@ import trio
 from triomq.actors import Ref
 from triomq.core.clock import Clock
 from triomq.core.memory import MemoryAlarm
+from triomq.core.message import Stretch
 from triomq.core.persistence.persistence import Persistence
 from triomq.core.properties import Codecs
+from triomq.core.queue.deadletter import Reason
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.refusals import TooManyKeys
 from triomq.core.routing.bindings import Headers
@@ -36,11 +38,15 @@ from triomq.core.topology.quotas import Quotas
 from triomq.errors import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, StoreError
 
 if TYPE_CHECKING:
+    from triomq.core.streams.staging import Stages
     from triomq.core.topology.session import Session
 
 QUEUE = "queue."
 """What the names of queues' actors begin with, as those of sinks do with ``sink.``: both may have the same name."""
 
+
+OnRemoved = Callable[[QueueState, Stretch | None, Reason | None], None]
+"""Gets the queue, the messages, and why it gave them up: None if somebody wanted it so. No messages means all of it."""
 
 Finder = Callable[[str], tuple[Ref, ...] | None]
 """Finds the queues for a key, until anything changes; returns None for one that ``Directory.route`` has to look up."""
@@ -118,12 +124,15 @@ class Directory:
         self.clock: Clock[QueueState] = Clock()
         self.observers = Observers()
         self.message_observers: MessageObservers | None = None
+        self.on_removed: OnRemoved | None = None
+        """Called in the turn in which ready messages leave a queue though no consumer has taken them."""
         self.chores = Chores()
         self.leaving: dict[tuple[type[Destination], str], trio.Event] = {}  # durable things, until none of it is stored
         self.spend: Callable[[int], None] = _none_to_spend  # counts against the budget of the turn
         self.sinks: dict[str, SinkState] = {}
         self.queues: dict[str, QueueState] = {}
         self.policies = Policies()
+        self.stages: Stages | None = None  # what waits for its commit, if anything ever did (``stages_of``)
         self.version = 0
         self._sessions = 0
         self.idle_wanted: list[Callable[[], None]] = []

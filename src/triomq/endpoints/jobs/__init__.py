@@ -1,6 +1,7 @@
 """Jobs on the broker's side, whatever wire they come over: the book of a domain, and what it knows of each."""
 
 from triomq.endpoints.jobs.book import JobBook
+from triomq.endpoints.jobs.endings import Endings
 from triomq.endpoints.jobs.followers import Follower
 from triomq.endpoints.jobs.hold import Held, Hold
 from triomq.endpoints.jobs.job import BookedJob, End, Runner, Stage
@@ -16,6 +17,7 @@ __all__ = [
     "REQUEUED",
     "BookedJob",
     "End",
+    "Endings",
     "Fate",
     "Follower",
     "Held",

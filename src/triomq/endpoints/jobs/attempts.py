@@ -68,7 +68,7 @@ class Attempts:
             return _OK
         if job.stage == "cancelling":
             end = "cancelled"
-        elif retry and end in _RETRIED and attempt <= job.terms.retries and job.id not in self._register.streamed:
+        elif retry and end in _RETRIED and attempt <= job.terms.retries and job.id not in self._register.unrepeatable:
             pause = job.terms.pause_after(attempt, self._chance())
             due = self._register.now() + pause
             if not 0 < job.terms.deadline <= due:
@@ -93,7 +93,7 @@ class Attempts:
             runner: Who has it.
         """
         crashes = self._register.crashes.get(job.id, 0) + 1
-        is_last = crashes >= MOST_CRASHES or job.id in self._register.streamed
+        is_last = crashes >= MOST_CRASHES or job.id in self._register.unrepeatable
         fate = self._killed(job, attempt, runner, is_last=is_last)
         if fate is REQUEUED:
             self._register.crashes[job.id] = crashes
@@ -109,7 +109,7 @@ class Attempts:
             deaths: How many workers have died with it, this one among them.
             goes_on: Whether it is the broker that goes, and the worker goes on: nothing counts against the job then.
         """
-        is_last = deaths >= MOST_LOST_WORKERS or job.id in self._register.streamed
+        is_last = deaths >= MOST_LOST_WORKERS or job.id in self._register.unrepeatable
         return self._killed(job, attempt, runner, is_last=is_last and not goes_on)
 
     def _killed(self, job: BookedJob, attempt: int, runner: Runner, *, is_last: bool) -> Fate:
@@ -131,7 +131,7 @@ class Attempts:
         if job.attempt != attempt or job.runner is not runner:
             self._register.counts["late"] += 1
             return LATE
-        if job.stage == "cancelling":
+        if job.stage == "cancelling" or job.id in self._register.unrepeatable:
             self._endings.end(job, "cancelled", answered=True)
             return ENDS["cancelled"]
         self._register.leave_place(job)

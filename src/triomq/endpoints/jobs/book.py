@@ -30,7 +30,7 @@ from triomq.core import Batch, Outcome, settle
 from triomq.endpoints.jobs.attempts import Attempts
 from triomq.endpoints.jobs.endings import Endings
 from triomq.endpoints.jobs.hold import Held, Hold
-from triomq.endpoints.jobs.job import BookedJob, Runner
+from triomq.endpoints.jobs.job import OVER, BookedJob, Runner
 from triomq.endpoints.jobs.records import NoRecords, Records
 from triomq.endpoints.jobs.register import Register
 from triomq.endpoints.jobs.terms import PLAIN
@@ -60,12 +60,12 @@ class JobBook:
         is_empty: Callable[[str], bool] = bool,
     ) -> None:
         self.register = Register(now, records or NoRecords())
-        self.endings = Endings(self.register, is_empty)
+        self.parking = self.register.parking
+        self.hold = Hold(now, occupy=self.parking.occupy, leave=self.parking.leave)
+        self.endings = Endings(self.register, self.hold, is_empty)
         self.attempts = Attempts(self.register, self.endings, chance)
         self.jobs = self.register.jobs
         """All that have not ended, by id."""
-        self.parking = self.register.parking
-        self.hold = Hold(now, occupy=self.parking.occupy, leave=self.parking.leave)
         self._now = now
         self._ended = self.register.ended
         self._followers = self.register.followers
@@ -103,7 +103,7 @@ class JobBook:
             raise AccessRefused("there is a job with this id, which is another user's; choose ids that are unique")
         if found is None:
             return Standing(job.id, self._ended.get(job.id))
-        return Standing(job.id, "cancelled" if found.stage == "cancelled" else None)
+        return Standing(job.id, OVER.get(found.stage))
 
     def _look_at_terms(self, job: BookedJob) -> Standing | None:
         """Return what keeps a job from being entered."""
@@ -169,9 +169,8 @@ class JobBook:
         """Return whether a job is to run at all; if not, settle its message."""
         is_out = job.runner.holds(job) if job.runner is not None else self.parking.is_out(job)
         if not is_out:  # else this is a copy of its message
-            if job.stage == "cancelled":
-                self.register.remove(job)
-                self._ended.add(job.id, "cancelled")
+            if (end := OVER.get(job.stage)) is not None:
+                self.endings.leave_queue(job, end)
             elif job.stage == "cancelling":
                 self.endings.end(job, "cancelled")
             elif 0 < job.terms.deadline <= self._now():

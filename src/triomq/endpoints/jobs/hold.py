@@ -29,7 +29,7 @@ from typing import Final
 import msgspec
 
 from triomq.core import Batch, Outcome, settle
-from triomq.endpoints.jobs.job import BookedJob, Runner
+from triomq.endpoints.jobs.job import OVER, BookedJob, Runner
 
 HOLD_SECONDS: Final = 10.0
 """Seconds after a restart until what was out goes out again: a worker looks for its broker every few seconds, and takes
@@ -178,7 +178,7 @@ class Hold:
         if held.is_out:  # a copy of its message: its requester has sent it again
             settle(batch, Outcome.ACCEPT, (position,))
             return held
-        if held.job.stage == "cancelled" or held.until <= self._now():
+        if held.job.stage in OVER or held.until <= self._now():
             self._end(held)
             return None
         held.batch, held.position = batch, position
@@ -226,6 +226,21 @@ class Hold:
         """Return whether a worker has claimed a job whose message has not come out yet."""
         held = self._held.get(job)
         return held is not None and held.runner is runner and held.answer is None
+
+    def __contains__(self, job: BookedJob) -> bool:
+        """Return whether a job is held."""
+        return job.id in self._held
+
+    def is_out(self, job: BookedJob) -> bool:
+        """Return whether the message of a job that is held has come out, and its queue has not taken it back."""
+        held = self._held.get(job.id)
+        return held is not None and held.is_out
+
+    def forget(self, job: BookedJob) -> None:
+        """Hold a job no longer that has ended; a runner gives its place back by itself."""
+        held = self._held.pop(job.id, None)
+        if held is not None and held.runner is None and job.terms.key:
+            self._leave(job)
 
     def release(self) -> int:
         """Let those go out again that nobody has claimed in time, and return how many; to be called at ``until``."""

@@ -1,20 +1,24 @@
 """A job as the book knows it, from acceptance to end."""
 
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from triomq.endpoints.jobs.terms import PLAIN, Terms
 
-Stage: TypeAlias = Literal["queued", "parked", "running", "cancelling", "cancelled"]
+Stage: TypeAlias = Literal["queued", "parked", "running", "cancelling", "cancelled", "expired"]
 """Where a job is in its life.
 
 In its queue, perhaps until a time has come; out of it, waiting for a place of its key; with a worker; with one that was
-asked to end it; or cancelled, while its message is still in the queue.
+asked to end it; or, while its message is still in the queue, cancelled or expired.
 """
 
 End: TypeAlias = Literal["ok", "failed", "cancelled", "timed-out", "expired", "lost"]
 """How a job has ended."""
+
+OVER: Final[Mapping[Stage, End]] = {"cancelled": "cancelled", "expired": "expired"}
+"""Stages of jobs that have ended and are answered, and whose message is dropped when it comes out."""
 
 
 class Runner(Protocol):

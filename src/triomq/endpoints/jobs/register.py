@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from triomq.endpoints.jobs.deadlines import Deadlines
 from triomq.endpoints.jobs.ended import EndedJobs
 from triomq.endpoints.jobs.followers import Follower, Followers
-from triomq.endpoints.jobs.job import BookedJob, End
+from triomq.endpoints.jobs.job import OVER, BookedJob, End
 from triomq.endpoints.jobs.parking import Parking
 from triomq.endpoints.jobs.records import RecordedJobs, Records
 from triomq.endpoints.jobs.relations import Relations
@@ -44,8 +45,10 @@ class Register:
         """Called when a job has ended without a word from a worker: it is to be answered."""
         self.parking = Parking(now)
         self.relations = Relations()
-        self.streamed: set[bytes] = set()
-        """Jobs of which items have gone out: they are not begun again, as their reader would get those twice."""
+        self.deadlines = Deadlines()
+        self.unrepeatable: set[bytes] = set()
+        """Jobs that run and are not begun again: their message is gone, or items of them have gone out, which their
+        reader would get twice."""
         self.crashes: dict[bytes, int] = {}
         """Processes that have died of a job."""
         self.records = RecordedJobs(records)
@@ -59,6 +62,8 @@ class Register:
         self.jobs[job.id] = job
         if job.terms is not PLAIN:
             self.relations.enter(job, self.now())
+            if job.terms.deadline:
+                self.deadlines.add(job, job.terms.deadline)
 
     def recall(self, job: BookedJob) -> BookedJob | None:
         """Return the job that a message is of, which is about to be admitted.
@@ -118,13 +123,15 @@ class Register:
         if job.terms is not PLAIN:
             self.leave_place(job)
             self.relations.remove(job)
+            if job.terms.deadline:
+                self.deadlines.remove(job, job.terms.deadline)
         job.runner = None
         name = job.id
         del self.jobs[name]
         if self.relations.children:
             self.relations.children.pop(name, None)
-        if self.streamed:
-            self.streamed.discard(name)
+        if self.unrepeatable:
+            self.unrepeatable.discard(name)
         if self.crashes:
             self.crashes.pop(name, None)
         self.records.remove(name)
@@ -150,7 +157,7 @@ class Register:
     def follow(self, job: bytes, follower: Follower) -> None:
         """Tell somebody of every change of a job from now on, if it is known and has not ended."""
         found = self.jobs.get(job)
-        if found is not None and found.stage != "cancelled":
+        if found is not None and found.stage not in OVER:
             self.followers.add(job, follower)
 
     def state_of(self, job: bytes) -> JobSummary | None:

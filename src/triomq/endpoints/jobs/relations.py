@@ -28,7 +28,7 @@ class Relations:
         """Enter a job."""
         terms = job.terms
         if terms.unique:
-            self._unique[terms.unique] = (job.id, now)
+            self._unique.setdefault(terms.unique, (job.id, now))
         if terms.parent[1]:
             self.children.setdefault(terms.parent[0], {})[job.id] = terms.parent[1]
         if terms.tie and job.requester:

@@ -181,6 +181,7 @@ class AsyncSlots:
             ending = ending_of(error, job.kind.definition, is_cancelled=job.reason is not None)
         if job.scope is not None and job.scope.cancelled_caught:
             ending = _over(job, limit)
+        job.running = job.scope = None  # they know the job: only a collection of garbage would free all
         if ending is None:
             self.held -= 1
             self._ends.done(job, message)

@@ -19,7 +19,7 @@ AdminCommand: TypeAlias = Literal["STATUS", "ROUTER_SHOW_WORKERS", "ROUTER_SHOW_
 # What a broker hears
 
 
-class Informed(msgspec.Struct, frozen=True):
+class Informed(msgspec.Struct, frozen=True, gc=False):
     """INFORM: what the peer is; answer with ``acknowledge``, or with ``refuse`` and ``close``.
 
     A peer that informs again begins anew: nothing is left of slots and subscriptions that it had.
@@ -57,7 +57,7 @@ class JobsReturned(msgspec.Struct, frozen=True, gc=False):
     requests: tuple[bytes, ...]
 
 
-class StatesAsked(msgspec.Struct, frozen=True):
+class StatesAsked(msgspec.Struct, frozen=True, gc=False):
     """STATE, an extension: the client wants to know what has become of jobs.
 
     Answer each with ``report_state``, then ``acknowledge``. ``extension.follow``: report every change that comes, too;
@@ -79,7 +79,7 @@ class AdminAsked(msgspec.Struct, frozen=True, gc=False):
 # What both sides hear
 
 
-class Requested(msgspec.Struct, frozen=True):
+class Requested(msgspec.Struct, frozen=True, gc=False):
     """REQUEST: a job for a queue; a broker hears it of clients and schedulers, a worker of its broker."""
 
     msgid: bytes
@@ -89,7 +89,7 @@ class Requested(msgspec.Struct, frozen=True):
     extension: Extension
 
 
-class Replied(msgspec.Struct, frozen=True):
+class Replied(msgspec.Struct, frozen=True, gc=False):
     """REPLY: the answer to a request; a broker hears it of workers, a client of its broker."""
 
     request: bytes
@@ -97,7 +97,7 @@ class Replied(msgspec.Struct, frozen=True):
     extension: Extension
 
 
-class Progressed(msgspec.Struct, frozen=True):
+class Progressed(msgspec.Struct, frozen=True, gc=False):
     """PROGRESS, an extension: how far a job has come, or (``extension.item``) an item of its stream.
 
     A broker hears it of workers, and a client of its broker. ``extension.number`` counts the values of either kind from
@@ -109,7 +109,7 @@ class Progressed(msgspec.Struct, frozen=True):
     extension: Extension
 
 
-class CancelAsked(msgspec.Struct, frozen=True):
+class CancelAsked(msgspec.Struct, frozen=True, gc=False):
     """CANCEL, an extension: a job is to end; a broker hears it of clients, a worker of its broker.
 
     ``extension.grace`` is how many milliseconds it may take for that, ``extension.tree`` whether the jobs that it has
@@ -121,7 +121,7 @@ class CancelAsked(msgspec.Struct, frozen=True):
     extension: Extension
 
 
-class TopicPublished(msgspec.Struct, frozen=True):
+class TopicPublished(msgspec.Struct, frozen=True, gc=False):
     """PUBLISH: a message for a topic; a broker hears it of clients, a client that has subscribed of its broker."""
 
     msgid: bytes
@@ -131,7 +131,7 @@ class TopicPublished(msgspec.Struct, frozen=True):
     extension: Extension
 
 
-class ScheduleSet(msgspec.Struct, frozen=True):
+class ScheduleSet(msgspec.Struct, frozen=True, gc=False):
     """SCHEDULE: a job that is to run again and again; a broker hears it of clients, a scheduler of its broker.
 
     ``interval`` is in seconds; 0 where ``cron`` says when.
@@ -146,7 +146,7 @@ class ScheduleSet(msgspec.Struct, frozen=True):
     extension: Extension
 
 
-class ScheduleRemoved(msgspec.Struct, frozen=True):
+class ScheduleRemoved(msgspec.Struct, frozen=True, gc=False):
     """UNSCHEDULE: the schedule of the same call (``schedule_key``) is to end; its queue does not matter.
 
     With a name in its extension frame all schedules of that name are to end, but those that stay.
@@ -188,13 +188,13 @@ class Silent(msgspec.Struct, frozen=True, gc=False):
 # What peers hear
 
 
-class Opened(msgspec.Struct, frozen=True):
+class Opened(msgspec.Struct, frozen=True, gc=False):
     """The broker has acknowledged INFORM; or a client's was not answered, and the broker is one without extensions."""
 
     capabilities: tuple[str, ...]
 
 
-class Acknowledged(msgspec.Struct, frozen=True):
+class Acknowledged(msgspec.Struct, frozen=True, gc=False):
     """ACK: the broker has taken what had that id; durable messages are on disk."""
 
     request: bytes
@@ -215,7 +215,7 @@ class RefusalReceived(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
-class StateReported(msgspec.Struct, frozen=True):
+class StateReported(msgspec.Struct, frozen=True, gc=False):
     """STATE, an extension: what has become of a job; ``result`` is its answer, if it is there and was asked for."""
 
     request: bytes

@@ -32,7 +32,7 @@ Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=255)]
 """A key: as long as other names here, in characters."""
 
 
-class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="v", tag=1):
+class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="v", tag=1, gc=False):
     """What an extension frame says; names that are not known here are passed over, and a wrong value spoils all.
 
     Args:

@@ -460,3 +460,33 @@ async def test_queue_waits_at_its_gate_while_too_many_of_its_jobs_are_parked(
         done.append(job.message)
     assert done == [b"%d" % number for number in range(20)]
     assert desk.book.register.counts["parked"] < 200  # it is no busy loop
+
+
+async def test_job_whose_queue_lets_go_of_it_ends_and_frees_its_key(autojump_clock: object, desk: Desk) -> None:
+    purged = desk.send(unique="u")
+    await desk.rest()
+    await desk.broker.queue("q").purge()
+    assert (await purged.reply()).extension.state == "cancelled"
+    second = desk.send(unique="u")
+    await desk.rest()
+    assert not second.duplicate_of
+    await desk.broker.declare_queue("brief", max_length=1, overflow="drop-head")
+    dropped, _ = desk.send(queue="brief"), desk.send(queue="brief")
+    assert (await dropped.reply()).extension.state == "cancelled"
+    await desk.broker.declare_queue("limited", delivery_limit=0)
+    lost = desk.send(queue="limited")
+    worker = await desk.worker("limited")
+    assert await take(worker)
+    await desk.end(worker)
+    assert (await lost.reply()).extension.state == "lost"
+
+
+async def test_job_that_no_worker_takes_in_time_has_expired_by_then(autojump_clock: object, desk: Desk) -> None:
+    ahead, began = desk.send(), trio.current_time()
+    request = desk.send(deadline=5_000, unique="u")
+    assert (await request.reply()).extension.state == "expired"
+    assert 5 <= trio.current_time() - began <= 6
+    assert await desk.state(request) == "expired"
+    again = desk.send(unique="u")
+    assert [job.id for job in await take(await desk.worker(slots=5), 3)] == [ahead.id, again.id]
+    assert await desk.state(request) == "expired"

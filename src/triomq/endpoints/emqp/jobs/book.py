@@ -1,16 +1,18 @@
 """The book of a domain's jobs, put together: its records, its clock, and the way of its answers."""
 
 from collections.abc import Mapping
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
-from triomq.core import Directory, KeyedRecords, RecordKind
+from triomq.core import Directory, KeyedRecords, QueueState, Reason, RecordKind, Stretch
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.emqp.jobs.content import JOB_CODEC, split_job
 from triomq.endpoints.emqp.shared import SharedPeers, shared_peers
-from triomq.endpoints.jobs import BookedJob, End, JobBook, ResultBook
+from triomq.endpoints.jobs import BookedJob, End, Endings, JobBook, ResultBook
 from triomq.protocols.emqp import Extension
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ _ABOUT: Final[Mapping[End, tuple[str, str]]] = {
     "lost": ("WorkerLost", "its worker was lost, as those before"),
     "timed-out": ("TimeoutError", "the job has run for too long"),
 }
+
+_REMOVED: Final[Mapping[Reason, End]] = {Reason.EXPIRED: "expired", Reason.DELIVERY_LIMIT: "lost"}
+"""How jobs end whose messages a queue gives up; what it had to throw out, or a consumer did, is cancelled."""
 
 Answer: TypeAlias = tuple[bytes, Extension]
 """A message, and what else is said of it."""
@@ -47,8 +52,9 @@ def job_book(context: BrokerContext, directory: Directory) -> JobBook:
     name = f"jobs of {directory.name}"
     book = context.lasting.get(name)
     if book is None:
-        records = KeyedRecords(directory, RecordKind.JOB)
-        book = JobBook(context.unix_time, records=records, is_empty=_Queues(directory).is_empty)
+        records, queues = KeyedRecords(directory, RecordKind.JOB), _Queues(directory)
+        book = JobBook(context.unix_time, records=records, is_empty=queues.is_empty)
+        directory.on_removed = partial(queues.removed, book.endings)
         book.register.on_end = _Answers(shared_peers(context, directory.name)).ended
         context.lasting[name] = book
     assert isinstance(book, JobBook)
@@ -78,7 +84,7 @@ def may_look_at(peer: "EMQPPeer", owner: str) -> bool:
 
 
 class _Queues:
-    """The queues of a domain, as the book asks for them."""
+    """The queues of a domain, as the book knows them."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -90,6 +96,20 @@ class _Queues:
             return True
         found = state.statistics()
         return not (found.ready or found.unsettled or found.delayed)
+
+    @staticmethod
+    def removed(endings: Endings, queue: QueueState, messages: Stretch | None, reason: Reason | None) -> None:
+        """End the jobs whose messages a queue has let go of; see ``Directory.on_removed``."""
+        goes_on = reason is not None and queue.options.dead_letter_sink is not None
+        if messages is None:
+            endings.emptied(queue.name)
+            return
+        end = "cancelled" if reason is None else _REMOVED.get(reason, "cancelled")
+        for part in messages.alike():
+            start, stop = part.head.properties_start, part.head.properties_stop
+            if part.head.traits.codec == JOB_CODEC:
+                jobs = [split_job(content[start:stop])[0] for content in part.contents]
+                endings.removed(jobs, end, goes_on=goes_on)
 
 
 class _Answers:
@@ -127,18 +147,20 @@ class JobClock(Client):
 
     def started(self) -> None:
         """Look at the clock as soon as something is due earlier than what it waits for."""
-        self._book.parking.clock.on_earlier = self.reschedule
+        self._book.parking.clock.on_earlier = self._book.register.deadlines.on_earlier = self.reschedule
 
     def due_at(self) -> float:
         """Return when something is due, on Trio's clock."""
         now = self.context.unix_time()
-        due = min(self._book.parking.clock.next_deadline, self._book.hold.until)
+        book = self._book
+        due = min(book.parking.clock.next_deadline, book.register.deadlines.next, book.hold.until)
         return min(self._next_sweep, inf if due == inf else trio.current_time() + max(0.0, due - now))
 
     def due(self, now: float) -> None:
         """Do what is due."""
         book = self._book
         book.parking.look()
+        book.endings.expire()
         if book.hold:
             book.hold.release()
         if now >= self._next_sweep:
@@ -148,5 +170,5 @@ class JobClock(Client):
 
     def released(self) -> None:
         """Leave the clock to the next one."""
-        self._book.parking.clock.on_earlier = None
+        self._book.parking.clock.on_earlier = self._book.register.deadlines.on_earlier = None
         self.gone.set()

@@ -150,7 +150,7 @@ class EMQPJobDesk:
     def _waiting(self, entry: Entry, queue: str) -> FoundJob | None:
         found = self._of_message(entry.message, f"ready {entry.id} {queue}", queue, "waiting", entry.attempts)
         known = None if found is None else self._book.register.state_of(found.id.encode("latin-1", "replace"))
-        return None if known is not None and known.state == "cancelled" else found
+        return None if known is not None and known.has_ended else found
 
     def _of_message(
         self, message: QueueMessage, cursor: str, queue: str, state: str, attempts: int, due: float = 0.0

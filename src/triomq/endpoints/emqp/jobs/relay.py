@@ -33,7 +33,7 @@ def hand_on_progress(peer: "EMQPPeer", event: Progressed) -> None:
         requester.engine.progress(name, event.message, event.extension)
         requester.ref.touch()
         if event.extension.item and entry is not None:
-            book.register.streamed.add(entry.id)
+            book.register.unrepeatable.add(entry.id)
     elif event.extension.item and entry is not None and peer.hub.has_requesters:
         book.endings.cancel(entry, tree=True)  # nobody reads its items, and it would wait for that
 
