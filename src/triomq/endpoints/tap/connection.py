@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from triomq.core import Forbidden, RecordRange
+from triomq.core import Forbidden
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.stream_client import StreamClient
 from triomq.endpoints.tap.arrivals import Arrivals
@@ -20,7 +20,7 @@ from triomq.endpoints.tap.login import TapLogin
 from triomq.endpoints.tap.partitions import OtherIdentity, shown
 from triomq.endpoints.tap.refusals import code_of
 from triomq.endpoints.tap.requests import EVENTS
-from triomq.errors import OutOfRange, TriomqError
+from triomq.errors import TriomqError
 from triomq.protocols.tap import (
     CloseCode,
     FetchAsked,
@@ -76,7 +76,7 @@ class TapServerConnection(StreamClient):
         self._arrivals = arrivals
         self._line: deque[Request] = deque()
         self._waiting: PendingFetch | None = None  # for records
-        self._reading: PendingFetch | None = None  # its records, by a task
+        self._working: object = None  # on what a task works
         self._task: trio.CancelScope | None = None
 
     # Rights: a stream's are asked by its name, whatever its partitions are called
@@ -99,7 +99,7 @@ class TapServerConnection(StreamClient):
         if self._waiting is not None:
             self._end_waiting()  # nothing waits behind a FETCH that waits
         choked = isinstance(event, FetchAsked) and not (self.writer.may_write and self._outbox.unsent < _UNSENT)
-        if self._reading is None and not self._line and not choked:
+        if self._working is None and not self._line and not choked:
             return True
         self._line.append(event)
         if len(self._line) >= _LINE:
@@ -107,7 +107,7 @@ class TapServerConnection(StreamClient):
         return False
 
     def _go_on_with_line(self) -> None:
-        if self._left or self._reading is not None:
+        if self._left or self._working is not None:
             return
         for event in reversed(self._line):
             self.do_next(event)
@@ -124,7 +124,7 @@ class TapServerConnection(StreamClient):
         else:
             self.close("DENIED", str(error))
 
-    # A FETCH that cannot be answered at once
+    # Requests that cannot be answered at once
 
     def wait_for(self, waiting: PendingFetch) -> None:
         """Answer when there are records, when the time is over, or when something else is asked."""
@@ -132,12 +132,16 @@ class TapServerConnection(StreamClient):
         self._arrivals.wait(waiting.stream, waiting.arrived)
         self.reschedule()
 
-    def ask_again(self, waiting: PendingFetch) -> None:
+    def arrived(self, waiting: PendingFetch) -> None:
         """Look for the records that a FETCH waits for: there are some, or the stream is gone."""
         if self._waiting is waiting:
             self._waiting = None
-            self.do_next(waiting)
-            self.work_off()
+            self.ask_again(waiting)
+
+    def ask_again(self, pending: PendingFetch) -> None:
+        """Have a FETCH looked at anew, before all that was asked later."""
+        self.do_next(pending)
+        self.work_off()
 
     def _end_waiting(self) -> None:
         """Answer that there are no records."""
@@ -147,30 +151,23 @@ class TapServerConnection(StreamClient):
             self.engine.records(waiting.event.number, shown(waiting.bounds), [])
             self.ref.touch()
 
-    def read_later(self, pending: PendingFetch, read: Callable[[], Awaitable[None]]) -> None:
-        """Have a task read what a FETCH asks for; it ends with ``has_read``."""
-        self._reading = pending
-        self._task = self.start_task(read)
+    def work_on(self, what: object, work: Callable[[], Awaitable[None]]) -> None:
+        """Have a task work on a request, which ends with ``has_done``; later ones stand in line."""
+        self._working = what
+        self._task = self.start_task(work)
 
-    def has_read(self, pending: PendingFetch, answer: RecordRange | TriomqError) -> None:
-        """Answer a FETCH with what was read for it."""
-        if self._left or self._reading is not pending:
-            return
-        self._reading = self._task = None
-        if isinstance(answer, RecordRange):
-            self.engine.records(pending.event.number, shown(answer.bounds), answer.chunks)
-        elif isinstance(answer, OutOfRange):
-            self.do_next(pending)  # retention was faster; the answer has the bounds of now
-            self.work_off()
-        else:
-            self.refused(pending, answer)
-        self.ref.touch()
+    def has_done(self, what: object, answer: Callable[[], None]) -> None:
+        """Answer a request that a task has worked on."""
+        if not self._left and self._working is what:
+            self._working = self._task = None
+            answer()
+            self.ref.touch()
 
     def after_batch(self) -> None:
         """Write, and go on with the line when the transport has taken that."""
         super().after_batch()
         written = self.writer.may_write and not self._outbox.unsent
-        if self._line and written and self._reading is None and not self._left:
+        if self._line and written and self._working is None and not self._left:
             self.in_turn(self._go_on_with_line)
 
     # Time

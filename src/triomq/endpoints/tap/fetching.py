@@ -64,7 +64,7 @@ class PendingFetch:
 
     def arrived(self) -> None:
         """Ask again, soon: this comes in the middle of a turn of the stream's."""
-        self._connection.in_turn(self._connection.ask_again, self)
+        self._connection.in_turn(self._connection.arrived, self)
 
 
 def fetch(connection: "TapServerConnection", event: FetchAsked, deadline: float | None = None) -> None:
@@ -110,7 +110,7 @@ def _seek(connection: "TapServerConnection", pending: PendingFetch) -> None:
     if event.first < bounds.stop:
         found = connection.ask_unguarded(stream.ref, ReadRange(event.first, records, size))
         if found is None:
-            connection.read_later(pending, partial(_read_stored, connection, pending, records, size))
+            connection.work_on(pending, partial(_read_stored, connection, pending, records, size))
         else:
             connection.engine.records(event.number, shown(found.bounds), found.chunks)
     elif pending.deadline > trio.current_time():
@@ -129,4 +129,13 @@ async def _read_stored(connection: "TapServerConnection", pending: PendingFetch,
         answer = NotFound(f"stream {event.stream!r} is gone: it was deleted while it was read")
     except TriomqError as error:
         answer = error
-    connection.ref.run_in_turn(connection.has_read, pending, answer)
+    connection.ref.run_in_turn(connection.has_done, pending, partial(_answer, connection, pending, answer))
+
+
+def _answer(connection: "TapServerConnection", pending: PendingFetch, answer: RecordRange | TriomqError) -> None:
+    if isinstance(answer, RecordRange):
+        connection.engine.records(pending.event.number, shown(answer.bounds), answer.chunks)
+    elif isinstance(answer, OutOfRange):
+        connection.ask_again(pending)  # retention was faster; the answer has the bounds of now
+    else:
+        connection.refused(pending, answer)

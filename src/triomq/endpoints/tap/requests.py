@@ -1,14 +1,14 @@
-"""What a connection does for each request but FETCH, and for what else its engine tells."""
+"""What a connection does for each event; what takes longer to tell has files of its own."""
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, cast
 
 from triomq.core import AskBounds, QueueState, SetPosition
 from triomq.endpoints.tap.fetching import PendingFetch, fetch, fetch_again
 from triomq.endpoints.tap.login import challenge_answered, login_requested
 from triomq.endpoints.tap.partitions import OtherIdentity, partition_of, partitions_of, shown
-from triomq.errors import Refused
+from triomq.endpoints.tap.staging import abort, commit, stage
 from triomq.protocols.tap import (
     AbortAsked,
     AckAsked,
@@ -67,21 +67,16 @@ def _ack(connection: "TapServerConnection", event: AckAsked) -> None:
         connection.hold_replies(persistence)  # DONE says that they are on disk
 
 
-def _no_stages(connection: "TapServerConnection", event: StageAsked | CommitAsked | AbortAsked) -> NoReturn:
-    connection.require_write(event.sink)
-    raise Refused("this broker stages nothing yet; publish over AMQP")
-
-
 REQUESTS: dict[type[Request], Callable[["TapServerConnection", Request], None]] = cast(
     "dict[type[Request], Callable[[TapServerConnection, Request], None]]",
     {
-        AbortAsked: _no_stages,
+        AbortAsked: abort,
         AckAsked: _ack,
-        CommitAsked: _no_stages,
+        CommitAsked: commit,
         FetchAsked: fetch,
         OffsetsAsked: _offsets,
         PingAsked: _ping,
-        StageAsked: _no_stages,
+        StageAsked: stage,
     },
 )
 """Request to function; the rows pair each function with the types that it is written for."""
