@@ -5,6 +5,8 @@ Names are resolved on first use, so that a program loads only what it uses.
 
 from typing import TYPE_CHECKING
 
+from triomq.lazy import lazy_names
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -131,15 +133,7 @@ __all__ = [
     "run",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Import the module of a public name when the name is first used."""
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module 'triomq' has no attribute {name!r}; its public names are {', '.join(__all__)}")
-    from importlib import import_module
-
-    return getattr(import_module(module), name)
+__getattr__ = lazy_names(__name__, _MODULES, __all__)
 
 
 def __dir__() -> list[str]:

@@ -74,6 +74,7 @@ from triomq.core.streams.requests import (
     SetPosition,
     read_records,
 )
+from triomq.core.streams.staging import StageKey, Stages, stages_of
 from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 from triomq.core.topology.directory import Directory, Route
 from triomq.core.topology.domain import Domain
@@ -257,6 +258,8 @@ __all__ = [
     "SinkOptions",
     "SinkState",
     "Slots",
+    "StageKey",
+    "Stages",
     "Start",
     "StreamOptions",
     "StreamStatistics",
@@ -299,6 +302,7 @@ __all__ = [
     "recovering",
     "require_decodable",
     "settle",
+    "stages_of",
     "stream_of",
     "take_now",
     "traits_of",

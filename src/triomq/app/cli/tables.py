@@ -1,7 +1,10 @@
 """Tables on a terminal, and what stands in their cells."""
 
 import sys
+from collections.abc import Sequence
 
+import msgspec
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -25,6 +28,17 @@ def print_table(table: Table) -> None:
     """Print a table as wide as it is, unless a terminal sets a limit."""
     console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
     console.print(table)
+
+
+def print_records(found: Sequence[msgspec.Struct], table: Table, nothing: str, *, json: bool) -> None:
+    """Print what was found: a table, or a line of JSON for each; if it is nothing, say so where errors go."""
+    if json:
+        for record in found:
+            typer.echo(msgspec.json.encode(record))
+    elif found:
+        print_table(table)
+    else:
+        typer.echo(nothing, err=True)
 
 
 def state_of(state: str, restarts: int) -> Text:
