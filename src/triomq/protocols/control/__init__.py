@@ -58,6 +58,7 @@ from triomq.protocols.control.records import (
     Page,
     QueueRecord,
     SinkRecord,
+    StreamRecord,
     Totals,
 )
 
@@ -110,6 +111,7 @@ __all__ = [
     "ShowJob",
     "ShowTree",
     "SinkRecord",
+    "StreamRecord",
     "Totals",
     "WorkerRecord",
     # As JSON

@@ -25,6 +25,24 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     next: Cursor | None = None
 
 
+class StreamRecord(msgspec.Struct, frozen=True, gc=False):
+    """What only a stream has.
+
+    Args:
+        first: The lowest offset that can be read.
+        next: The offset of the next record.
+        last_time: When its last record was appended, in seconds since 1970; None if there was none.
+        segments: Parts of it that retention removes as a whole.
+        lags: By group, how many records it has not read; None if they do not fit into the answer.
+    """
+
+    first: int
+    next: int
+    last_time: float | None
+    segments: int
+    lags: dict[str, int] | None
+
+
 class QueueRecord(msgspec.Struct, frozen=True, gc=False):
     """A queue.
 
@@ -52,6 +70,8 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
         origin: The peer that had it made; None if it was made here.
         rejected: Messages that a consumer rejected.
         exhausted: Messages that came back more often than its delivery limit allows.
+        kind: ``stream`` if it keeps what was read, else ``queue``. All records of a stream are ready.
+        stream: What only a stream has.
     """
 
     name: str
@@ -77,6 +97,8 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
     origin: str | None = None
     rejected: int = 0
     exhausted: int = 0
+    kind: str = "queue"
+    stream: StreamRecord | None = None
 
 
 class SinkRecord(msgspec.Struct, frozen=True, gc=False):
