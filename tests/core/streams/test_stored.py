@@ -251,3 +251,24 @@ async def test_readers_far_behind_hold_no_more_than_a_read_each() -> None:
         durable.disk.collect_fetches()
         assert not durable.disk.fetches  # each has what it needs, and asks for no more
         assert [offsets(consumer) for consumer in consumers] == [[0]] * 5
+
+
+async def test_what_is_not_on_disk_yet_does_not_give_way() -> None:
+    async with open_durable_harness() as durable:
+        state = declare(durable.harness, max_length=8)
+        for number in range(20):
+            append(state, b"x", at=number)
+        assert state.ref.ask_nowait(AskBounds()).first == 0
+        durable.disk.work()
+        bounds = state.ref.ask_nowait(AskBounds())
+        assert 12 <= bounds.first < bounds.stop == 20
+
+
+async def test_record_that_is_too_old_and_not_on_disk_keeps_no_clock_busy(autojump_clock: object) -> None:
+    async with open_durable_harness() as durable:
+        state = durable.harness.queue("s", QueueOptions(stream=StreamOptions(max_age=4.0)))
+        for number in range(20):
+            append(state, b"x", at=number)
+        await trio.testing.wait_all_tasks_blocked()  # the clock of the domain waits
+        durable.disk.work()
+        assert state.ref.ask_nowait(AskBounds()).first >= 14

@@ -109,12 +109,12 @@ class StreamLog(Backlog):
     @property
     def bounds(self) -> Bounds:
         """What can be read."""
-        return Bounds(self.identity, min(self.base, self.stop), self.stop, self._last_time)
+        return Bounds(self.identity, self.base, self.stop, self._last_time)
 
     @property
     def ready(self) -> int:
         """How many records can be read."""
-        return max(0, self.stop - self.base)
+        return self.stop - self.base
 
     @property
     def ready_bytes(self) -> int:
@@ -188,7 +188,7 @@ class StreamLog(Backlog):
 
     def drop_old(self) -> bool:
         """Drop what retention does not keep; return whether anything has gone."""
-        below = self.segments.drop(int(self.wall() * _MICRO))
+        below = self.segments.drop(int(self.wall() * _MICRO), self.stop)
         if below is None:
             return False
         self.base = below
@@ -203,7 +203,7 @@ class StreamLog(Backlog):
 
     def next_deadline(self) -> float:
         """Return when records become too old, in seconds of the domain's clock; infinity if that is not known."""
-        expiry = self.segments.next_expiry()
+        expiry = self.segments.next_expiry(self.stop)
         return inf if expiry is None else self._now() + max(0.0, expiry / _MICRO - self.wall())
 
     def expired_level(self, now: float) -> int | None:

@@ -267,7 +267,7 @@ class StoredLog(StreamLog):
     def _drop_chunks(self, below: int) -> None:
         count = 0
         for chunk in self._chunks:
-            if chunk.stop > min(below, self._stop):  # what is on the way to the disk stays until it is there
+            if chunk.stop > below:
                 break
             self._tail_bytes -= chunk.size
             count += 1
