@@ -261,3 +261,41 @@ def test_job_that_its_worker_gives_back_goes_out_again_at_once(restarted: Restar
     restarted.workshop.stepped.turn(lambda: restarted.book.hold.returned(b"a", worker))
     restarted.workshop.stepped.turn(lambda: other.slots.offer(1))
     assert list(other.out) == [b"a"]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_claimed_job_that_is_cancelled_ends_when_its_worker_lets_go_of_it(workshop: Workshop, leaves: bool) -> None:
+    restarted = Restarted(workshop, {b"a": Terms(key="k", limit=1, unique="u")})
+    worker = restarted.worker(credit=0, running=[b"a"])
+    held = restarted.book.hold
+    assert held.has(b"a", worker)
+    workshop.cancel(b"a")
+    assert (workshop.state(b"a"), worker.cancels) == ("cancelling", [b"a"])
+    workshop.stepped.turn(lambda: held.gone(worker) if leaves else held.returned(b"a", worker))
+    assert (workshop.state(b"a"), workshop.answers) == ("cancelled", [(b"a", "cancelled")])
+    assert workshop.send(b"next", Terms(unique="u")) is None
+    restarted.wait(HOLD_SECONDS)
+    last = workshop.worker(5, "q")
+    assert list(last.out) == [b"next"]
+    assert restarted.book.parking.is_idle
+
+
+def test_claimed_job_that_its_worker_gives_back_leaves_its_place_and_takes_it_again(restarted: Restarted) -> None:
+    worker = restarted.worker(credit=0, running=[b"b"])
+    assert list(worker.out) == []
+    restarted.workshop.stepped.turn(lambda: restarted.book.hold.returned(b"b", worker))
+    assert restarted.workshop.state(b"b") == "queued"
+    restarted.workshop.send(b"c", ONE)
+    restarted.wait(HOLD_SECONDS)
+    other = restarted.worker(credit=5)
+    assert set(other.out) == {b"a", b"b"}, "one of its key, that which was first"
+    other.reply(b"b")
+    assert set(other.out) == {b"a", b"c"}
+
+
+def test_answer_without_an_attempt_is_one_to_the_claim(restarted: Restarted) -> None:
+    worker = restarted.worker(credit=0, running=[b"a"])
+    assert restarted.workshop.stepped.turn(lambda: restarted.book.hold.answered(b"a", 0, worker, "done"))
+    restarted.worker(credit=1)
+    restarted.wait(1)
+    assert (worker.answers[0].answer, worker.out.keys()) == ("done", {b"a"})

@@ -1,3 +1,4 @@
+import gc
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,10 +14,11 @@ from tests.jobs.worker import work
 from tests.jobs.worker.conftest import Fifos
 
 from triomq.app import Broker
-from triomq.clients import EMQPConnection, EMQPReply, EMQPRequest, open_emqp
+from triomq.clients import EMQPConnection, EMQPJob, EMQPReply, EMQPRequest, open_emqp
 from triomq.errors import ConfigError, Disconnected
 from triomq.jobs import Jobs, current_job
 from triomq.jobs.worker import Worker, open_worker
+from triomq.jobs.worker.pooled import PooledJob
 from triomq.jobs.worker.worker import find_target
 from triomq.protocols.emqp import Extension, make_headers
 
@@ -147,6 +149,66 @@ async def test_async_job_is_cancelled(broker: Broker, autojump_clock: trio.testi
         await begun.wait()
         await caller.connection.cancel(request.id)
         assert (await request.reply()).extension.state == "cancelled"
+
+
+async def test_slot_runs_the_next_job_as_if_nothing_had_been(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    jobs = Jobs()
+    begun = trio.Event()
+
+    @jobs.job(name="quick", timeout=5)
+    async def quick() -> None:
+        await trio.lowlevel.checkpoint()
+
+    @jobs.job(name="late", timeout=5)
+    async def late() -> None:
+        await trio.sleep_forever()
+
+    @jobs.job(name="deaf")
+    async def deaf() -> str:
+        begun.set()
+        with trio.CancelScope(shield=True):
+            await trio.sleep(1)
+        return "done all the same"
+
+    @jobs.job(name="breaks_it", timeout=5)
+    async def breaks_it() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("in its last moment")
+
+    @jobs.job(name="long")
+    async def long() -> str:
+        await trio.sleep(3600)
+        return "long"
+
+    async with working(broker, jobs, concurrency=1) as (caller, worker):
+        before = [caller.send("quick"), caller.send("late"), caller.send("breaks_it")]
+        cancelled, after = caller.send("deaf"), caller.send("long")
+        await begun.wait()
+        await caller.connection.cancel(cancelled.id)
+        states = [(await request.reply()).extension.state for request in (*before, cancelled, after)]
+        assert states == ["ok", "timed-out", "failed", "ok", "ok"]
+        assert (await cancelled.reply()).message == b'{"value":"done all the same"}'
+        assert (await after.reply()).message == b'{"value":"long"}'
+        assert worker.statistics().done == 3
+
+
+async def test_jobs_that_have_ended_are_freed_without_the_collector(broker: Broker) -> None:
+    async with working(broker, work.both, processes=1) as (caller, _):
+        await caller.call("do_nothing")
+        gc.collect()
+        gc.disable()
+        try:
+            for name in ("do_nothing", "answer_here"):
+                for _ in range(5):
+                    await caller.call(name)
+            found = [each for each in gc.get_objects() if isinstance(each, EMQPJob | PooledJob)]
+        finally:
+            gc.enable()
+        assert len(found) <= 2 * 2  # those that came last, each as it came and as it ran
 
 
 async def test_sync_job_is_cancelled(broker: Broker, fifos: Fifos) -> None:

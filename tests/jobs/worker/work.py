@@ -118,3 +118,9 @@ def do_nothing() -> None:
 async def wait_here() -> None:
     current_job().progress("begun")
     await trio.sleep_forever()
+
+
+@both.job(name="answer_here")
+async def answer_here() -> int:
+    await trio.lowlevel.checkpoint()
+    return 1

@@ -149,6 +149,11 @@ class WorkerSide:
         """Return what it has asked for and got."""
         return Work(self.queues, self.slots.free, len(self.out), self.done)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is out with it, nor claimed."""
+        return not self.out and not self._peer.hub.jobs.hold.waits_for(self.booked)
+
     def stop(self) -> None:
         """Take no more jobs; those that are out stay so."""
         for subscription in self._subscriptions:

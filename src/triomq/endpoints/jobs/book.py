@@ -63,6 +63,7 @@ class JobBook:
         self.parking = self.register.parking
         self.hold = Hold(now, occupy=self.parking.occupy, leave=self.parking.leave)
         self.endings = Endings(self.register, self.hold, is_empty)
+        self.hold.on_cancelled = self.endings.cancel
         self.attempts = Attempts(self.register, self.endings, chance)
         self.jobs = self.register.jobs
         """All that have not ended, by id."""

@@ -51,3 +51,7 @@ class PooledJob:
         self.running: RunningJob | None = None  # since it has begun in the nursery
         self.scope: trio.CancelScope | None = None
         self.items: Items | None = None  # of a stream
+
+    def forget_run(self) -> None:
+        """Drop what it needed while it ran; these know the job, so that only a collection of garbage would free all."""
+        self.running = self.scope = None

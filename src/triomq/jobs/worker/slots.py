@@ -7,6 +7,8 @@ caches, is the first to come for what waits. Slots are started as they are neede
   with what is left; if not, the first slot has done it all before the other one runs. So jobs that never wait cost no
   wake-up each (a twentieth of what they take).
 - A slot looks at the loop after a millisecond of jobs that never waited: heartbeats must not wait for them.
+- Jobs run in the slot's own cancel scope, one after the other, until one of them is cancelled: then the slot has a new
+  one. The scope decides whose a cancellation is, so that it must be left before the job is answered.
 - A job that is to stop is cancelled. If it goes on all the same, its slot is not free, and nothing can end it but the
   end of the worker: async jobs share one thread.
 - The same slots run sync jobs in a worker that has no child processes: in the thread of its nursery, or in threads.
@@ -17,6 +19,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing
 from functools import partial
+from math import inf
 from typing import Literal, TypeAlias, cast
 
 import trio
@@ -33,6 +36,17 @@ SyncPlace: TypeAlias = Literal["here", "thread"]
 
 _LONG = 0.001
 """Seconds without a look at the loop."""
+
+
+class _Slot:
+    """What one task does, until a job is cancelled in its scope: to open a scope for each takes a tenth of a job."""
+
+    __slots__ = ("began", "job", "scope")
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.job: PooledJob | None = None  # that runs
+        self.began = 0.0
 
 
 class AsyncSlots:
@@ -120,23 +134,50 @@ class AsyncSlots:
             self._nursery.start_soon(self._slot, name="slot")
 
     async def _slot(self) -> None:
-        waiting = self._waiting
+        """Run jobs until cancelled."""
         while True:
+            slot = _Slot()
+            ending = None
+            try:
+                with slot.scope:
+                    await self._work(slot)
+            except BaseException as error:
+                if slot.job is None or _is_the_end(error):
+                    raise
+                ending = _ending_of(error, slot.job)
+            if slot.job is not None:
+                self._count(slot)
+                if slot.scope.cancelled_caught:
+                    ending = _over(slot.job)
+                assert ending is not None
+                self._failed(slot.job, ending)
+
+    async def _work(self, slot: _Slot) -> None:
+        """Run jobs until one is cancelled."""
+        waiting, scope = self._waiting, slot.scope
+        while not scope.cancel_called:
             self._is_coming = False
-            while waiting:
-                job = waiting.popleft()
+            while waiting and not scope.cancel_called:
+                slot.job = job = waiting.popleft()
                 self._fill()
-                began = time.perf_counter()
-                await self._run(job)
-                now = time.perf_counter()
-                job.kind.mean.add(now - began)
-                self._mean.add(now - began)
+                slot.began = time.perf_counter()
+                await self._run(job, scope)
+                now = self._count(slot)
+                slot.job = None
                 if waiting and now - self._looked > _LONG:
                     self._ends.settle_soon()
                     await trio.lowlevel.checkpoint()
                     self._looked = time.perf_counter()
             self._ends.settle_soon()
             await self._park()
+
+    def _count(self, slot: _Slot) -> float:
+        """Count how long a job took; return the time."""
+        assert slot.job is not None
+        now = time.perf_counter()
+        slot.job.kind.mean.add(now - slot.began)
+        self._mean.add(now - slot.began)
+        return now
 
     async def _park(self) -> None:
         task = trio.lowlevel.current_task()
@@ -148,8 +189,8 @@ class AsyncSlots:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    async def _run(self, job: PooledJob) -> None:
-        """Run a job, and answer; what it raises goes no further."""
+    async def _run(self, job: PooledJob, scope: trio.CancelScope) -> None:
+        """Run a job, and answer; what it raises goes no further, but for its cancellation."""
         now = trio.current_time()
         if job.deadline <= now:
             self._failed(job, EXPIRED)
@@ -168,22 +209,23 @@ class AsyncSlots:
             trace=task.trace,
             report=partial(self._reported, job),
         )
+        job.scope = scope
+        if limit < inf:
+            scope.deadline = limit
         message = b""
         ending: Ending | None = None
         try:
-            with trio.CancelScope(deadline=limit) as scope, running(job.running):
-                job.scope = scope
-                with with_middleware(self._middleware, job.kind.definition, job.running):
-                    message = await self._result(job)
+            with running(job.running), with_middleware(self._middleware, job.kind.definition, job.running):
+                message = await self._result(job)
         except BaseException as error:
             if _is_the_end(error):
-                raise
-            ending = ending_of(error, job.kind.definition, is_cancelled=job.reason is not None)
-        if job.scope is not None and job.scope.cancelled_caught:
-            ending = _over(job, limit)
-        job.running = job.scope = None  # they know the job: only a collection of garbage would free all
+                raise  # the scope knows whose cancellation it is
+            ending = _ending_of(error, job)
+        if limit < inf:
+            scope.deadline = inf
         if ending is None:
             self.held -= 1
+            job.forget_run()
             self._ends.done(job, message)
         else:
             self._failed(job, ending)
@@ -213,6 +255,7 @@ class AsyncSlots:
 
     def _failed(self, job: PooledJob, ending: Ending) -> None:
         self.held -= 1
+        job.forget_run()
         self._ends.failed(job, ending_for(job.reason, ending))
 
 
@@ -228,11 +271,16 @@ def _sync_result(job: PooledJob) -> bytes:
     return definition.encode_result(value)
 
 
-def _over(job: PooledJob, limit: float) -> Ending:
+def _over(job: PooledJob) -> Ending:
     """Return why a job was cancelled."""
     if job.reason is not None:
         return job.reason
-    return over_time(job.task.timeout, is_expired=limit >= job.deadline)
+    assert job.running is not None
+    return over_time(job.task.timeout, is_expired=job.running.limit >= job.deadline)
+
+
+def _ending_of(error: BaseException, job: PooledJob) -> Ending:
+    return ending_of(error, job.kind.definition, is_cancelled=job.reason is not None)
 
 
 def _is_the_end(error: BaseException) -> bool:
