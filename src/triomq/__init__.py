@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from triomq.app import StreamHandle as StreamHandle
     from triomq.app import StreamReader as StreamReader
     from triomq.app import Synchronise as Synchronise
+    from triomq.app import Tap as Tap
     from triomq.app import User as User
     from triomq.app import UserLimits as UserLimits
     from triomq.app import load_config as load_config
@@ -79,6 +80,7 @@ _MODULES = {
     "SinkHandle": "triomq.app",
     "Synchronise": "triomq.app",
     "TLS": "triomq.app",
+    "Tap": "triomq.app",
     "User": "triomq.app",
     "UserLimits": "triomq.app",
     "current_job": "triomq.jobs",
@@ -120,6 +122,7 @@ __all__ = [
     "StreamHandle",
     "StreamReader",
     "Synchronise",
+    "Tap",
     "User",
     "UserLimits",
     "__version__",

@@ -73,6 +73,7 @@ from triomq.core.streams.requests import (
     ResolvePlace,
     SetPosition,
     read_records,
+    send_records,
 )
 from triomq.core.streams.staging import StageKey, Stages, stages_of
 from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
@@ -301,6 +302,7 @@ __all__ = [
     "recovered_domains",
     "recovering",
     "require_decodable",
+    "send_records",
     "settle",
     "stages_of",
     "stream_of",

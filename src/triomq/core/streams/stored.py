@@ -33,8 +33,17 @@ from triomq.core.persistence.records import encode_position
 from triomq.core.streams.chunk import SHORT, SPAN, Chunk
 from triomq.core.streams.log import StreamLog
 from triomq.core.streams.retention import Limits
-from triomq.errors import ChunkDamaged, StoreError
-from triomq.store import ChunkAppended, ChunkFound, ChunksDropped, ChunksMerged, ChunksRead, Fetch, RecordKind
+from triomq.errors import ChunkDamaged, Disconnected, StoreError
+from triomq.store import (
+    ChunkAppended,
+    ChunkFound,
+    ChunksDropped,
+    ChunksMerged,
+    ChunksRead,
+    ChunksSent,
+    Fetch,
+    RecordKind,
+)
 
 if TYPE_CHECKING:
     from triomq.core.topology.directory import Directory
@@ -366,6 +375,28 @@ class StoredLog(StreamLog):
             if not read.chunks or damaged.first < read_chunk_head(read.chunks[0]).first:
                 raise ChunkDamaged(f"the records from {damaged.first} on are damaged: {damaged.reason}")
         return read.chunks
+
+    async def send(self, first: int, most_records: int, most_bytes: int, descriptor: int, head: bytes) -> bool:
+        """Have the store write chunks to a socket; see ``send_records``."""
+        answered = trio.Event()
+        answer: list[ChunksSent | StoreError] = []
+
+        def done(sent: ChunksSent | StoreError) -> None:
+            answer.append(sent)
+            answered.set()
+
+        stop = min(self._tail_first, first + most_records)
+        fetch = self._journal.send_chunks(descriptor, head, self.queue, first, stop, most_bytes, done)
+        try:
+            await answered.wait()
+        finally:
+            self._journal.cancel_fetch(fetch)
+        [sent] = answer
+        if isinstance(sent, StoreError):
+            raise sent
+        if sent.size and not sent.is_whole:
+            raise Disconnected("a reader is gone, has taken nothing of an answer for a minute, or the store has ended")
+        return sent.is_whole
 
     # Groups
 
