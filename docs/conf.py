@@ -53,6 +53,8 @@ nitpick_ignore = [
     ("py:class", "triomq.endpoints.base.context.Origins"),
     ("py:class", "triomq.endpoints.base.domain_work.DomainWork"),  # the half of Client that works in a domain
     ("py:class", "triomq.store.frames.Read"),  # what goes over the wire
+    ("py:class", "triomq.store.frames.ReadChunks"),
+    ("py:class", "triomq.store.frames.SendChunks"),
     ("py:class", "triomq.store.frames.ReadDelayed"),
     ("py:class", "triomq.store.frames.ReadRecord"),
     *[  # what the client for Trio is made of

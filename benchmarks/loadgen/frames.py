@@ -87,11 +87,17 @@ def exchange_delete(channel: int, exchange: str) -> bytes:
 
 
 def queue_declare(
-    channel: int, queue: str, *, durable: bool = False, passive: bool = False, exclusive: bool = False
+    channel: int,
+    queue: str,
+    *,
+    durable: bool = False,
+    passive: bool = False,
+    exclusive: bool = False,
+    arguments: bytes = b"",
 ) -> bytes:
-    """queue.declare without arguments."""
+    """queue.declare, its arguments encoded as a table without its length."""
     bits = int(passive) | int(durable) << 1 | int(exclusive) << 2
-    return method(channel, 50, 10, b"\0\0" + short_string(queue) + bytes([bits]) + long_string(b""))
+    return method(channel, 50, 10, b"\0\0" + short_string(queue) + bytes([bits]) + long_string(arguments))
 
 
 def queue_bind(channel: int, queue: str, exchange: str, routing_key: str, *, no_wait: bool = False) -> bytes:
@@ -110,10 +116,10 @@ def basic_qos(channel: int, prefetch: int) -> bytes:
     return method(channel, 60, 10, struct.pack(">IHB", 0, prefetch, 0))
 
 
-def basic_consume(channel: int, queue: str, tag: str, *, no_ack: bool) -> bytes:
-    """basic.consume with the consumer's own tag."""
+def basic_consume(channel: int, queue: str, tag: str, *, no_ack: bool, arguments: bytes = b"") -> bytes:
+    """basic.consume with the consumer's own tag, and arguments as for `queue_declare`."""
     names = short_string(queue) + short_string(tag)
-    return method(channel, 60, 20, b"\0\0" + names + bytes([int(no_ack) << 1]) + long_string(b""))
+    return method(channel, 60, 20, b"\0\0" + names + bytes([int(no_ack) << 1]) + long_string(arguments))
 
 
 def direct_put(channel: int, sink: str) -> bytes:

@@ -17,7 +17,7 @@ from triomq.app.config import Config, Log
 from triomq.app.policies import PolicyConfig
 from triomq.app.shapes import ValueShape, choices_of, shape_of
 from triomq.app.users import User
-from triomq.endpoints import AMQP, EMQP, TLS, Synchronise
+from triomq.endpoints import AMQP, EMQP, TLS, Synchronise, Tap
 from triomq.security import DEFAULT_LIMITS, Permission, UserLimits
 
 STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
@@ -28,6 +28,7 @@ STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "limits": (UserLimits, "USERS_NAME_LIMITS_"),
     "amqp": (AMQP, "ENDPOINTS_0_"),
     "emqp": (EMQP, "ENDPOINTS_0_"),
+    "tap": (Tap, "ENDPOINTS_0_"),
     "tls": (TLS, "ENDPOINTS_0_TLS_"),
     "peers": (Synchronise, "PEERS_0_"),
     "policies": (PolicyConfig, "POLICIES_0_"),

@@ -5,6 +5,8 @@ Names are resolved on first use, so that a program loads only what it uses.
 
 from typing import TYPE_CHECKING
 
+from triomq.lazy import lazy_names
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from triomq.app import StreamHandle as StreamHandle
     from triomq.app import StreamReader as StreamReader
     from triomq.app import Synchronise as Synchronise
+    from triomq.app import Tap as Tap
     from triomq.app import User as User
     from triomq.app import UserLimits as UserLimits
     from triomq.app import load_config as load_config
@@ -77,6 +80,7 @@ _MODULES = {
     "SinkHandle": "triomq.app",
     "Synchronise": "triomq.app",
     "TLS": "triomq.app",
+    "Tap": "triomq.app",
     "User": "triomq.app",
     "UserLimits": "triomq.app",
     "current_job": "triomq.jobs",
@@ -118,6 +122,7 @@ __all__ = [
     "StreamHandle",
     "StreamReader",
     "Synchronise",
+    "Tap",
     "User",
     "UserLimits",
     "__version__",
@@ -131,15 +136,7 @@ __all__ = [
     "run",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Import the module of a public name when the name is first used."""
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module 'triomq' has no attribute {name!r}; its public names are {', '.join(__all__)}")
-    from importlib import import_module
-
-    return getattr(import_module(module), name)
+__getattr__ = lazy_names(__name__, _MODULES, __all__)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from triomq import AMQP, EMQP, Config, Log, User, load_config
+from triomq import AMQP, EMQP, Config, Log, Tap, User, load_config
 from triomq.errors import ConfigError
 
 WHOLE = """
@@ -95,6 +95,10 @@ def test_option_for_emqp_adds_an_endpoint_or_sets_the_port_of_the_one_that_is_th
     tmp_path: Path, text: str, endpoints: tuple[object, ...]
 ) -> None:
     assert load_config(write(tmp_path, text), {}, options={"emqp": 7}).endpoints == endpoints
+
+
+def test_option_for_tap_adds_an_endpoint() -> None:
+    assert load_config(environment={}, options={"tap": 7, "emqp": 8}).endpoints == (AMQP(), Tap(port=7), EMQP(port=8))
 
 
 def test_wrong_port_for_emqp_is_named() -> None:

@@ -347,3 +347,28 @@ async def test_progress_stands_still_while_the_peer_does_not_read(raw: Wire, dri
         read += len(await raw.peer.receive_some(65536))
     await idle()
     assert raw.transport.progress > before
+
+
+async def test_lent_socket_is_written_by_another_and_closed_with_its_transport(raw: Wire, driver: Recorder) -> None:
+    descriptor = raw.transport.lend()
+    assert descriptor is not None
+    with socket.socket(fileno=descriptor) as lent:
+        lent.send(b"theirs")
+        assert await raw.peer.receive_some() == b"theirs"
+        raw.transport.send_nowait((b"ours",))
+        assert await raw.peer.receive_some() == b"ours"
+        raw.transport.close()
+        assert await raw.peer.receive_some() == b""
+        with pytest.raises(BrokenPipeError):
+            lent.send(b"late")
+
+
+async def test_socket_that_has_something_to_send_is_not_lent(raw: Wire) -> None:
+    raw.transport.send_nowait((MUCH, MUCH, MUCH))
+    assert raw.transport.lend() is None
+
+
+async def test_closed_socket_and_a_stream_are_not_lent(raw: Wire, stream: Wire) -> None:
+    raw.transport.close()
+    assert raw.transport.lend() is None
+    assert stream.transport.lend() is None

@@ -16,7 +16,7 @@ from triomq.app.start import open_broker
 from triomq.app.streams import Record, StreamHandle, StreamReader
 from triomq.app.users import User
 from triomq.core import AppliesTo, Comparison, Condition, Policy, PolicyOptions, Properties, make_predicate
-from triomq.endpoints import AMQP, EMQP, TLS, PeerStatistics, Synchronise
+from triomq.endpoints import AMQP, EMQP, TLS, PeerStatistics, Synchronise, Tap
 from triomq.security import Permission, UserLimits
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "StreamHandle",
     "StreamReader",
     "Synchronise",
+    "Tap",
     "TextLines",
     "User",
     "UserLimits",

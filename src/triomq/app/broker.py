@@ -54,6 +54,7 @@ class Broker(DomainHandle):
         super().__init__(tree.domains.children[first], tree.directories[first], consumers)
         self.system = system
         self.listening: list[Listening] = []
+        self._emqp_domains: set[str] = set()  # those in which code of this program speaks eMQP
         self.peers: list[Peer] = []
         self.drain_seconds = drain
         self._users = Users(records_of(_DEFAULT_USERS if users is None else users))
@@ -253,8 +254,8 @@ class Broker(DomainHandle):
     async def emqp_connector(self, domain: str | None = None, *, name: str = "") -> "EMQPConnector":
         """Return how code of this program speaks eMQP with the broker, without a socket; for ``open_emqp`` and jobs.
 
-        It finds the endpoint of that domain, whatever it listens on. If there is none, one is started that listens on
-        nothing. There are no heartbeats, and it may do everything, as ``publish`` may.
+        It finds the endpoint of that domain, whatever it listens on. If there is none, or it is closed later, one is
+        started that listens on nothing. There are no heartbeats, and it may do everything, as ``publish`` may.
 
         Args:
             domain: Where its queues are; None is the broker's own.
@@ -267,10 +268,15 @@ class Broker(DomainHandle):
 
         handle = self if domain is None else self.domain(domain)
         where = handle.directory.name
-        address = shared_peers(self.context, where).address
-        if not address.is_bound:
-            await self._start_emqp(where)
-        return MemoryConnector(address, name)
+        self._emqp_domains.add(where)
+        await self.serve_memory_peers()
+        return MemoryConnector(shared_peers(self.context, where).address, name)
+
+    async def serve_memory_peers(self) -> None:
+        """Start an eMQP endpoint for code of this program wherever that has none, or not any more."""
+        for domain in self._emqp_domains:
+            if not shared_peers(self.context, domain).address.is_bound:
+                await self._start_emqp(domain)
 
     async def _start_emqp(self, domain: str) -> None:
         """Start an endpoint that listens on nothing, unless another task has."""

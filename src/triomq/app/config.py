@@ -192,7 +192,8 @@ def load_config(
         path: A file in TOML; None for no file.
         environment: Environment variables; those that begin with ``TRIOMQ_`` are read.
         options: Options of the command line: ``host``, ``port`` and ``path`` of the first endpoint, ``level`` and
-            ``format`` of the log, ``data``, which is ``data_dir``, and ``emqp``, the port of an endpoint for eMQP.
+            ``format`` of the log, ``data``, which is ``data_dir``, and ``emqp`` and ``tap``, the ports of endpoints for
+            these.
 
     Raises:
         ConfigError: It is wrong; each line of the text has the place, what was found, and what is allowed.
@@ -249,8 +250,8 @@ def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict
     """Write options of the command line into data, and return which option each setting came from, by path."""
     sources: dict[str, str] = {}
     for option, value in options.items():
-        if option == "emqp":
-            sources |= _set_emqp(data, value)
+        if option in _PORTS:
+            sources |= _set_port(data, option, value)
             continue
         path, written = _OPTIONS.get(option, (f"endpoints[0].{option}", f"--{option}"))
         place = _place(data, path)
@@ -262,17 +263,21 @@ def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict
     return sources
 
 
-def _set_emqp(data: dict[str, object], port: object) -> dict[str, str]:
-    """Write the port of the first endpoint for eMQP, which is added where there is none."""
+_PORTS = ("emqp", "tap")
+"""The types of endpoints whose port is an option of the command line."""
+
+
+def _set_port(data: dict[str, object], tag: str, port: object) -> dict[str, str]:
+    """Write the port of the first endpoint of a type, which is added where there is none."""
     endpoints = data["endpoints"]
     if not isinstance(endpoints, list):
         return {}  # wrong; build raises the error
-    found = next((each for each in endpoints if isinstance(each, dict) and each.get("type") == "emqp"), None)
+    found = next((each for each in endpoints if isinstance(each, dict) and each.get("type") == tag), None)
     if found is None:
-        found = {"type": "emqp"}
+        found = {"type": tag}
         endpoints.append(found)
     found["port"] = port
-    return {f"endpoints[{endpoints.index(found)}].port": "--emqp"}
+    return {f"endpoints[{endpoints.index(found)}].port": f"--{tag}"}
 
 
 def _place(data: dict[str, object], path: str) -> object:

@@ -64,6 +64,7 @@ class Listening:
         if ref is not None:
             await drain_endpoints([ref], self._broker.drain_seconds)
             await self._broker.endpoints.stop_child(ref)
+        await self._broker.serve_memory_peers()
 
 
 async def drain_endpoints(endpoints: Iterable[Ref], seconds: float) -> None:

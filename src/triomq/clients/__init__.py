@@ -5,6 +5,8 @@ Names are resolved on first use: an executor that reads a stream loads neither T
 
 from typing import TYPE_CHECKING
 
+from triomq.lazy import lazy_names
+
 if TYPE_CHECKING:
     from triomq.clients.amqp.channel import AMQPChannel as AMQPChannel
     from triomq.clients.amqp.channel import ChannelStatistics as ChannelStatistics
@@ -162,17 +164,7 @@ __all__ = [
     "parse_tap_url",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Import the module of a public name when the name is first used."""
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(
-            f"module 'triomq.clients' has no attribute {name!r}; its public names are {', '.join(__all__)}"
-        )
-    from importlib import import_module
-
-    return getattr(import_module(module), name)
+__getattr__ = lazy_names(__name__, _MODULES, __all__)
 
 
 def __dir__() -> list[str]:

@@ -73,7 +73,9 @@ from triomq.core.streams.requests import (
     ResolvePlace,
     SetPosition,
     read_records,
+    send_records,
 )
+from triomq.core.streams.staging import StageKey, Stages, stages_of
 from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 from triomq.core.topology.directory import Directory, Route
 from triomq.core.topology.domain import Domain
@@ -257,6 +259,8 @@ __all__ = [
     "SinkOptions",
     "SinkState",
     "Slots",
+    "StageKey",
+    "Stages",
     "Start",
     "StreamOptions",
     "StreamStatistics",
@@ -298,7 +302,9 @@ __all__ = [
     "recovered_domains",
     "recovering",
     "require_decodable",
+    "send_records",
     "settle",
+    "stages_of",
     "stream_of",
     "take_now",
     "traits_of",

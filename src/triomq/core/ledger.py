@@ -206,7 +206,7 @@ class Ledger:
             self._older.append(self._entries)
             self._entries = {}
 
-    def _find(self, number: int) -> Numbered | None:
+    def find(self, number: int) -> Numbered | None:
         """Find where a number leads, in whatever table it is."""
         for table in self._tables:
             if number in table:
@@ -265,7 +265,7 @@ class Ledger:
             UnknownDelivery: The number leads nowhere; nothing is settled.
         """
         entries = self._entries
-        if number and number not in entries and self._find(number) is None:
+        if number and number not in entries and self.find(number) is None:
             raise UnknownDelivery(number)
         last = number or self.next_number - 1
         if self._older:
@@ -329,7 +329,7 @@ class Ledger:
 
     def still(self, numbered: Numbered, numbers: Sequence[int]) -> list[int]:
         """Return which of some numbers are not settled yet."""
-        return [number for number in numbers if self._find(number) is numbered]
+        return [number for number in numbers if self.find(number) is numbered]
 
     def renumber(self, numbered: Numbered, numbers: Sequence[int]) -> Numbered:
         """Return messages new numbers, for they go out again; the old ones lead nowhere any more."""

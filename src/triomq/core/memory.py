@@ -162,6 +162,7 @@ class MemoryAlarm:
             self._end()
             return
         held = sum(bytes_in(queue) for directory in self._directories for queue in directory.queues.values())
+        held += sum(directory.stages.size for directory in self._directories if directory.stages is not None)
         if held > self.mark and self._resident is not None:
             held = min(held, self._resident())
         self.held = held

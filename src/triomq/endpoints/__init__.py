@@ -28,6 +28,7 @@ from triomq.endpoints.registry import (
     EndpointTypes,
     decode_endpoint,
 )
+from triomq.endpoints.tap.config import Tap
 from triomq.transports import TLS
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "StreamClient",
     "StreamListener",
     "Synchronise",
+    "Tap",
     "Unfinished",
     "Work",
     "check_password",

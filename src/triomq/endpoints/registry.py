@@ -21,6 +21,7 @@ from triomq.endpoints.base.endpoint_config import EndpointConfig
 from triomq.endpoints.direct import DirectProtocol
 from triomq.endpoints.dmp.connection import DMP
 from triomq.endpoints.emqp.config import EMQP
+from triomq.endpoints.tap.config import Tap
 from triomq.errors import ConfigError
 
 GROUP: Final = "triomq.endpoints"
@@ -35,7 +36,7 @@ DEFAULT_TYPE: Final = "amqp"
 DEFAULT_DIRECT: Final[DirectProtocol] = DMP
 """What direct connections speak, on the port of whichever endpoint has them."""
 
-_BUILT_IN: Final[Mapping[str, type[EndpointConfig]]] = {"amqp": AMQP, "emqp": EMQP}
+_BUILT_IN: Final[Mapping[str, type[EndpointConfig]]] = {"amqp": AMQP, "emqp": EMQP, "tap": Tap}
 
 
 class EndpointTypes(Mapping[str, type[EndpointConfig]]):

@@ -13,6 +13,7 @@ from triomq.jobs.options import JobOptions
 from triomq.jobs.orders import CallOptions, JobOrder
 from triomq.jobs.registry import Jobs
 from triomq.jobs.running import RunningJob, current_job, running
+from triomq.lazy import lazy_names
 
 if TYPE_CHECKING:
     from triomq.jobs.blocking import BlockingCalls as BlockingCalls
@@ -90,12 +91,4 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "running",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Import the module of a name when the name is first used."""
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module 'triomq.jobs' has no attribute {name!r}; its names are {', '.join(__all__)}")
-    from importlib import import_module
-
-    return getattr(import_module(module), name)
+__getattr__ = lazy_names(__name__, _MODULES, __all__)

@@ -10,6 +10,7 @@ from triomq.store.checking import Gap, QueueReport, Report, check
 from triomq.store.connecting import DATABASE
 from triomq.store.debts import Debt
 from triomq.store.directory import DirectoryLock
+from triomq.store.frames import ChunksSent
 from triomq.store.interface import Reader, Store, StoreStatistics
 from triomq.store.journal import Fetch, Journal
 from triomq.store.operations import (
@@ -87,6 +88,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "gather_body",
     # what is read
     "ChunksRead",
+    "ChunksSent",
     "Damaged",
     "Reading",
     "SegmentRead",

@@ -15,7 +15,7 @@ from contextlib import closing
 
 import msgspec
 
-from triomq.chunks import check_chunk, merge_chunks
+from triomq.chunks import check_chunk, merge_chunks, read_chunk_head
 from triomq.errors import ChunkDamaged
 from triomq.store.faults import is_damage
 from triomq.store.operations import ChunksMerged
@@ -106,6 +106,19 @@ def read_chunks(
             if size >= max_bytes:
                 return ChunksRead(chunks, min(stop, start + count), damaged)
     return ChunksRead(chunks, stop, damaged)
+
+
+def contiguous(chunks: Sequence[bytes], first: int) -> list[bytes]:
+    """Return the chunks from the one with an offset on, up to the first gap; none if the offset is in none of them."""
+    found: list[bytes] = []
+    position = first
+    for chunk in chunks:
+        head = read_chunk_head(chunk)
+        if head.first > position:
+            break
+        position = head.stop
+        found.append(chunk)
+    return found
 
 
 class Merger:

@@ -83,10 +83,30 @@ class ReadChunks(_Frame, frozen=True, tag=16):
     since: int
 
 
-Fetching = Read | ReadDelayed | ReadRecord | ReadChunks
-"""What is answered by its number."""
+class SendChunks(_Frame, frozen=True, tag=18):
+    """Write chunks of a stream to a socket, whose descriptor comes with this frame; answered by ``ChunksSent``.
 
-ToStore = Write | Fetching | BackUp | SettleEarly
+    Args:
+        number: The request's.
+        queue: As of ``Reader.read_chunks``, like what follows.
+        first: Likewise.
+        stop: Likewise.
+        max_bytes: Likewise.
+        head: The beginning of a message whose last field, MessagePack's ``bin``, is the chunks.
+    """
+
+    number: int
+    queue: int
+    first: int
+    stop: int
+    max_bytes: int
+    head: bytes
+
+
+Fetching = Read | ReadDelayed | ReadRecord | ReadChunks
+"""What is read, and answered by its number."""
+
+ToStore = Write | Fetching | SendChunks | BackUp | SettleEarly
 
 
 class StoreFailed(_Frame, frozen=True, tag=5):
@@ -165,6 +185,21 @@ class ChunksFetched(_Frame, frozen=True, tag=17):
     chunks: ChunksRead
 
 
+class ChunksSent(_Frame, frozen=True, tag=19):
+    """The end of what was to be written to a socket.
+
+    Args:
+        number: The request's.
+        size: How many bytes were written; 0 if there are no such records any more, -1 if the process has ended and
+            nobody knows.
+        is_whole: Whether that is all. If it is not, the other side has half a message.
+    """
+
+    number: int
+    size: int
+    is_whole: bool
+
+
 class FetchFailed(_Frame, frozen=True, tag=11):
     """The error because of which segments, bodies, chunks or a record cannot be read."""
 
@@ -188,6 +223,7 @@ FromStore = (
     | DelayedFetched
     | RecordFetched
     | ChunksFetched
+    | ChunksSent
     | FetchFailed
     | BackedUp
 )

@@ -35,6 +35,7 @@ each batch (30 µs for each message).
 """
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -44,7 +45,7 @@ from triomq.errors import StoreError
 from triomq.store.batch_builder import BatchBuilder, OpenOperation
 from triomq.store.body import BodyRun, gaps_of, gather_body
 from triomq.store.debts import Debt
-from triomq.store.frames import Fetching, Read, ReadChunks, ReadDelayed, ReadRecord
+from triomq.store.frames import ChunksSent, Fetching, Read, ReadChunks, ReadDelayed, ReadRecord, SendChunks
 from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch, RecordPut
 from triomq.store.reading import ChunksRead, Reading
 from triomq.store.recovered import Recovered
@@ -66,7 +67,7 @@ class Fetch(msgspec.Struct, frozen=True):
         done: Called with what was read, or with the error.
     """
 
-    request: Fetching
+    request: Fetching | SendChunks
     done: Callable[..., None]
 
 
@@ -98,6 +99,7 @@ class Journal:
         self._unanswered: deque[tuple[OperationBatch, int]] = deque()
         self._unanswered_bytes = 0
         self._fetches: dict[int, Fetch] = {}
+        self._descriptors: dict[int, int] = {}  # that were lent and not sent yet, by the numbers of their requests
         self._fetched = 0
         self._sent_fetches = 0
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
@@ -263,6 +265,33 @@ class Journal:
         self._fetched += 1
         return self._send_request(ReadChunks(self._fetched, queue, first, stop, max_bytes, since), done)
 
+    def send_chunks(
+        self,
+        descriptor: int,
+        head: bytes,
+        queue: int,
+        first: int,
+        stop: int,
+        max_bytes: int,
+        done: Callable[[ChunksSent | StoreError], None],
+    ) -> Fetch:
+        """Have the store's process write whole chunks of a stream to a socket; nothing else may be written meanwhile.
+
+        They are those from the first offset on up to what is damaged. An error means that nothing was written.
+
+        Args:
+            descriptor: Of the socket, and owned by the journal from now on.
+            head: The beginning of a message; its length goes before it, and its last field, the chunks, behind it.
+            queue: The stream's number.
+            first: The first offset of the range.
+            stop: The offset behind its last one.
+            max_bytes: About how many bytes to write; at least one chunk is written if there is any.
+            done: Called later, outside of any turn, when it is written or cannot be.
+        """
+        self._fetched += 1
+        self._descriptors[self._fetched] = descriptor
+        return self._send_request(SendChunks(self._fetched, queue, first, stop, max_bytes, head), done)
+
     def fetch_delayed(
         self, queue: int, numbers: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]
     ) -> Fetch:
@@ -288,14 +317,21 @@ class Journal:
         self._fetched += 1
         return self._send_request(ReadRecord(self._fetched, kind, key), done)
 
-    def _send_request(self, request: Fetching, done: Callable[..., None]) -> Fetch:
+    def _send_request(self, request: Fetching | SendChunks, done: Callable[..., None]) -> Fetch:
         fetch = self._fetches[request.number] = Fetch(request, done)
         self.wake()
         return fetch
 
     def cancel_fetch(self, fetch: Fetch) -> None:
         """Cancel a request, if it has not been answered yet."""
-        self._fetches.pop(fetch.request.number, None)
+        number = fetch.request.number
+        self._fetches.pop(number, None)
+        if number in self._descriptors:
+            os.close(self._descriptors.pop(number))
+
+    def take_descriptor(self, number: int) -> int | None:
+        """Return the descriptor to send with a request, to be closed then; None if it was cancelled."""
+        return self._descriptors.pop(number, None)
 
     def when_committed(self, number: int, callback: Callable[[], None]) -> None:
         """Call a function once when ``committed`` has reached a number, outside of any turn.
@@ -426,12 +462,19 @@ class Journal:
             callback(fault)
 
     def take_fetches(self, *, again: bool = False) -> list[Fetch]:
-        """Return the requests that were not sent yet; all that have no answer if ``again``, for a new session."""
+        """Return the requests that were not sent yet; all that have no answer if ``again``, for a new session.
+
+        But what has been begun on a socket cannot be begun again.
+        """
+        if again:
+            for number, fetch in list(self._fetches.items()):
+                if isinstance(fetch.request, SendChunks) and number not in self._descriptors:
+                    self.fetched(number, ChunksSent(number, -1, is_whole=False))
         since, self._sent_fetches = 0 if again else self._sent_fetches, self._fetched
         return [fetch for number, fetch in self._fetches.items() if number > since]
 
     def fetched(
-        self, number: int, found: Reading | ChunksRead | list[bytes | None] | bytes | StoreError | None
+        self, number: int, found: Reading | ChunksRead | ChunksSent | list[bytes | None] | bytes | StoreError | None
     ) -> None:
         """Pass on what was read for a request, unless it was cancelled."""
         fetch = self._fetches.pop(number, None)

@@ -1,7 +1,8 @@
 """Runs a store at one end of a socket pair, in a process of its own or on a thread.
 
     broker ──socket pair──▶ receive ─▶ commit (all batches that have arrived: one transaction, one sync) ─▶ answer
-                               └─────▶ reading thread, with a connection of its own ─────────────────────▶ answer
+                               ├─────▶ reading thread, with a connection of its own ─────────────────────▶ answer
+                               └─────▶ sending thread, to sockets that the broker lends ─────────────────▶ answer
 
 - Whatever batches have arrived by the time the last commit is done are committed together, so that many small ones cost
   one sync.
@@ -22,6 +23,8 @@ import signal
 import socket
 import sqlite3
 import threading
+from array import array
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from itertools import islice
@@ -45,6 +48,7 @@ from triomq.store.frames import (
     ReadDelayed,
     RecordFetched,
     SegmentsFetched,
+    SendChunks,
     SettleEarly,
     StoreFailed,
     StoreFrameReader,
@@ -54,10 +58,13 @@ from triomq.store.frames import (
     encode_frame,
 )
 from triomq.store.operations import OperationBatch
+from triomq.store.sending import SendingThread
 from triomq.store.sqlite import SqliteReader, SqliteStore
 
 _CHUNK = 1 << 20
 """Bytes of the buffer that is received into, unless a batch is larger: then it has room for two of them."""
+_ANCILLARY = socket.CMSG_SPACE(array("i").itemsize)
+"""Bytes for the descriptor that comes with a frame; the kernel never joins two."""
 _IDLE = 1_000
 """Milliseconds after which the room that large batches took is given back."""
 _PIECES = 2_000
@@ -95,6 +102,7 @@ class _Server:
         self._reader = StoreFrameReader(_CHUNK)
         self._waiting = select.poll()
         self._waiting.register(wire, select.POLLIN)
+        self._lent: deque[int] = deque()  # descriptors whose frames have not been read yet
         self._expected = 0  # number of the next batch; later ones are left aside, for one before them has failed
 
     def send(self, frame: FromStore) -> None:
@@ -111,11 +119,14 @@ class _Server:
             self.send(PiecesRecovered(some))
 
     def run(self, store: SqliteStore) -> None:
-        with closing(_ReadingThread(store, self.send)) as reading:
-            while self._serve_next(store, reading):
+        with (
+            closing(_ReadingThread(store, self.send)) as reading,
+            closing(SendingThread(store.directory, self.send)) as sending,
+        ):
+            while self._serve_next(store, reading, sending):
                 self._merge(store)
 
-    def _serve_next(self, store: SqliteStore, reading: "_ReadingThread") -> bool:
+    def _serve_next(self, store: SqliteStore, reading: "_ReadingThread", sending: SendingThread) -> bool:
         """Serve what arrives next; return whether there was anything. What refers to the reader's buffer ends here."""
         frames = self._receive()
         batches = [frame.batch for frame in frames if isinstance(frame, Write)]
@@ -123,6 +134,8 @@ class _Server:
             if isinstance(frame, SettleEarly):
                 with suppress(StoreError):  # there is no room even for that
                     store.settle_early(frame.operations)
+            elif isinstance(frame, SendChunks):
+                sending.put(frame, socket.socket(fileno=self._lent.popleft()))
             elif isinstance(frame, Fetching | BackUp):
                 reading.put(frame)
         if batches:
@@ -145,7 +158,11 @@ class _Server:
         while not frames or self._reader.has_room:
             try:
                 with self._reader.room() as room:
-                    count = self._wire.recv_into(room, 0, socket.MSG_DONTWAIT if frames else 0)
+                    count, ancillary, _, _ = self._wire.recvmsg_into(
+                        [room], _ANCILLARY, socket.MSG_DONTWAIT if frames else 0
+                    )
+                for _, _, data in ancillary:
+                    self._lent += array("i", data)
             except BlockingIOError:
                 break
             except ConnectionError:

@@ -11,10 +11,12 @@
   its own: 15 to 20 µs more for each wake-up, for streams that have no descriptor.
 """
 
+import os
 import select
 import socket
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import trio
@@ -44,6 +46,9 @@ a write of several buffers is itself dearer than one of a single buffer.
 
 _VECTOR = 512
 """Buffers in one write; the kernel takes 1,024."""
+
+_CAN_LEND = hasattr(socket, "SCM_RIGHTS")
+"""Whether a descriptor can be sent to another process."""
 
 Buffer = bytes | memoryview
 
@@ -86,6 +91,12 @@ class Transport(Protocol):
     def end_sending(self) -> None:
         """End the stream, after all bytes so far."""
 
+    def lend(self) -> int | None:
+        """Return a duplicate of the socket's descriptor, for another process to write to; None if that cannot be.
+
+        Until that process has ended nothing may be sent here. The caller closes the duplicate.
+        """
+
     def close(self) -> None:
         """Close both directions at once; the driver is not called any more."""
 
@@ -121,6 +132,7 @@ class RawSocket:
         "_driver",
         "_ending",
         "_events",
+        "_is_lent",
         "_poller",
         "_rest",
         "_socket",
@@ -140,6 +152,7 @@ class RawSocket:
         self._events = 0
         self._ending = False
         self._at_end = False
+        self._is_lent = False
         self.receive_size = RECEIVE_SIZE
         self.peer = peer
         self.progress = 0
@@ -248,10 +261,24 @@ class RawSocket:
         except OSError:
             return  # the other side is gone already
 
+    def lend(self) -> int | None:
+        """Return a duplicate of the descriptor, unless something is left to send here; see ``Transport.lend``."""
+        if self._rest or self._ending or not _CAN_LEND:
+            return None
+        try:
+            descriptor = os.dup(self._socket.fileno())
+        except OSError:  # closed, or too many are open
+            return None
+        self._is_lent = True
+        return descriptor
+
     def close(self) -> None:
-        """Close the socket."""
+        """Close the socket, and the connection too if another process has a duplicate."""
         if self._socket.fileno() >= 0:
             self._watch(0)
+            if self._is_lent:
+                with suppress(OSError):  # the other side is gone already
+                    self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
         self._rest = ()
         self._driver = _NO_DRIVER
@@ -356,6 +383,10 @@ class StreamTransport:
         """End the stream where that is possible, once everything has left."""
         self._ending = True
         self._to_do.set()
+
+    def lend(self) -> int | None:
+        """Return None: what is sent here goes through the stream."""
+        return None
 
     def close(self) -> None:
         """End the tasks, which close the stream."""

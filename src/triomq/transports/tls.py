@@ -289,6 +289,10 @@ class TLSSocket:
         self._flush()
         self._raw.end_sending()
 
+    def lend(self) -> int | None:
+        """Return None: nobody else can encrypt what is sent here."""
+        return None
+
     def close(self) -> None:
         """Close the socket."""
         self._driver = None

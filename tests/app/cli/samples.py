@@ -24,6 +24,7 @@ def make_totals(**counts: int) -> Totals:
 def make_queue(name: str, **fields: object) -> QueueRecord:
     zeroes = dict.fromkeys(QueueRecord.__struct_fields__, 0)
     base = {**zeroes, "state": "running", "max_length": None, "max_bytes": None, "overflow": "drop-head"}
+    base |= {"kind": "queue", "stream": None}
     return QueueRecord(**{**base, "name": name, **fields})  # type: ignore[arg-type]  # a field as the test gives it
 
 

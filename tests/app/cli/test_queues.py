@@ -11,7 +11,7 @@ import pytest
 from app.cli.conftest import Command
 from triomq.app.cli.tables import state_of
 from triomq.clients import AMQPChannel, BlockingConnection
-from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk, RestMSPipeCreate
+from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk, RestMSPipeCreate
 from triomq.protocols.control import ListQueues
 
 
@@ -44,6 +44,23 @@ def test_messages_that_were_dropped_show_with_the_reason(command: Command, conne
     title, row = command("queues", "given*").stdout.splitlines()
     assert title.split()[-3:] == ["dropped", "expired", "state"]
     assert row.split()[-3:] == ["0", "1", "running"]
+
+
+def test_streams_show_what_can_be_read(command: Command, connection: BlockingConnection) -> None:
+    connection.call(QueueDeclare("kept", durable=True, arguments={"x-queue-type": "stream"}), QueueDeclareOk)
+    connection.publish("", "kept", b"x")
+    try:
+        title, row = command("queues", "kept").stdout.splitlines()
+        assert title.split()[-3:] == ["state", "offsets", "behind"]
+        assert row.split()[-2:] == ["running", "0…1"]
+        (line,) = command("queues", "kept", "--json").stdout.splitlines()
+        found = msgspec.json.decode(line)
+        assert (found["kind"], found["stream"]["first"], found["stream"]["next"]) == ("stream", 0, 1)
+        refused = command("purge", "kept", "--yes")
+        assert refused.exit_code == 1
+        assert "queue.purge not supported by stream queues" in refused.stderr
+    finally:
+        connection.call(QueueDelete("kept"), QueueDeleteOk)
 
 
 def test_table_is_not_cut_where_there_is_no_terminal(command: Command, connection: BlockingConnection) -> None:

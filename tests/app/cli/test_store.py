@@ -46,7 +46,7 @@ def test_check_lists_the_queues(data: Path) -> None:
     heading, row, summary = done.stdout.splitlines()
     assert heading.split() == ["domain", "queue", "messages", "delayed", "size", "gaps", "missing"]
     assert row.split() == ["default", "orders\\n", "3", "1", "3.1", "KiB", "1", "0"]
-    assert summary == "format 3, 1 queue, 3 messages"
+    assert summary == "format 4, 1 queue, 3 messages"
 
 
 def test_check_counts_missing_messages_and_ends_with_1(data: Path) -> None:

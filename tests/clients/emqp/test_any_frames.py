@@ -58,8 +58,8 @@ async def test_client_may_be_told_anything(autojump_clock: object, part: int) ->
             await say(broker, conversation, *ids)
             for request in requests:
                 request.abandon()
-            waiting = emqp._pending.values()
-            assert emqp._unaccepted == sum(not pending.is_accepted for pending in waiting)
+            waiting = emqp._outstanding._pending.values()
+            assert emqp._outstanding.unaccepted == sum(not pending.is_accepted for pending in waiting)
             assert not any(pending.is_over for pending in waiting)
             nursery.cancel_scope.cancel()
 

@@ -47,6 +47,19 @@ async def test_endpoint_without_a_socket_is_started_once(autojump_clock: object,
     assert [endpoint.addresses for endpoint in endpoints_of(broker)] == [[]]
 
 
+async def test_conversations_go_on_when_the_endpoint_that_they_had_is_closed(
+    autojump_clock: object, broker: Broker, nursery: trio.Nursery
+) -> None:
+    listening = await broker.listen(EMQP(port=None))
+    nursery.start_soon(work, broker)
+    async with open_emqp(await broker.emqp_connector()) as emqp:
+        await emqp.request("q", b"1")
+        await listening.aclose()
+        with trio.fail_after(60):
+            assert (await emqp.request("q", b"2")).message == b'{"value": 2}'
+    nursery.cancel_scope.cancel()
+
+
 async def test_hundreds_of_requests_at_a_time_are_all_answered(
     autojump_clock: object, broker: Broker, nursery: trio.Nursery
 ) -> None:

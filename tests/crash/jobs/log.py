@@ -3,6 +3,10 @@
 import os
 import time
 
+_LINE = 128
+"""Bytes of a line, with blanks at its end. Pages are multiples of it, so that no line is in two: a reader may see the
+first page of a write before the second, and a process may be killed between them."""
+
 
 class Log:
     """The log, open for writing.
@@ -16,7 +20,8 @@ class Log:
 
     def write(self, what: str, job: str, attempt: int) -> None:
         """Write a line."""
-        os.write(self._file, f"{what} {job} {attempt} {os.getpid()} {time.monotonic()}\n".encode())
+        line = f"{what} {job} {attempt} {os.getpid()} {time.monotonic()}"
+        os.write(self._file, line.ljust(_LINE - 1).encode() + b"\n")
 
     def close(self) -> None:
         """Close it."""

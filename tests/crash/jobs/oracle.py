@@ -69,7 +69,7 @@ class JobOracle:
         self._position += sum(len(line) + 1 for line in lines)
         assert not rest, "lines are written whole"
         for line in lines:
-            what, job, attempt, process, time = line.decode("latin-1").split(" ")
+            what, job, attempt, process, time = line.decode("latin-1").split()
             key = (job, int(process))
             if what == "begin":
                 self._open[key] = run = Run(job, int(attempt), int(process), float(time))

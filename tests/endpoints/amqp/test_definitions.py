@@ -14,6 +14,7 @@ from triomq.core import (
     PolicyOptions,
     QueueOptions,
     SinkOptions,
+    StreamOptions,
     Target,
     make_binding,
 )
@@ -110,6 +111,27 @@ async def test_queue_that_waits_refuses_in_the_words_of_a_wire(broker: Broker) -
     await broker.declare_queue("q", overflow="wait")
     (queue,) = described(broker).queues
     assert queue.arguments == {"x-overflow": "reject-publish"}
+
+
+async def test_stream_is_described_and_declared_again_as_one(broker: Broker) -> None:
+    options = QueueOptions(max_length=10, max_bytes=100, stream=StreamOptions(max_age=90.0, segment_bytes=50))
+    broker.domain_ref.ask_nowait(DeclareQueue("s", options, broker.session))  # type: ignore[arg-type]
+    found = described(broker)
+    (queue,) = found.queues
+    assert queue.arguments == {
+        "x-queue-type": "stream",
+        "x-max-age": "90s",
+        "x-max-length": 10,
+        "x-max-length-bytes": 100,
+        "x-stream-max-segment-size-bytes": 50,
+    }
+    async with open_broker(domains=("default", "shop")) as other:
+        assert await declare_all(found, {"/": other.context.domains["default"]}) == []
+        assert other.directory.queues["s"].declared == options
+        assert described(other).queues == found.queues
+        plain = Definitions(queues=[DefinedQueue(name="s")])
+        (trouble,) = await declare_all(plain, {"/": other.context.domains["default"]})
+        assert "received none" in trouble
 
 
 async def test_resources_of_a_session_are_left_out(broker: Broker) -> None:

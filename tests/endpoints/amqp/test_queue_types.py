@@ -29,7 +29,6 @@ def test_queue_is_classic_unless_declared_otherwise() -> None:
     [
         (5, "{unacceptable_type,signedint}"),
         ("nope", "\"unsupported queue type 'nope'\""),
-        ("stream", "\"unsupported queue type 'stream'\"; triomq has no streams, use 'classic' or 'quorum'"),
     ],
 )
 def test_another_type_is_refused(wanted: object, detail: str) -> None:

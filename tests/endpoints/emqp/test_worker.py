@@ -227,6 +227,23 @@ async def test_message_of_another_wire_is_a_job_and_its_answer_goes_where_it_say
     assert (answer.body, answer.properties.correlation_id) == (b'{"value": 1}', "7")
 
 
+async def test_answer_to_another_wire_waits_while_memory_is_short(served: Served) -> None:
+    worker = await served.worker(ready=1)
+    await served.broker.declare_queue("answers", durable=False)
+    await served.broker.publish("", "q", CALL, Properties(reply_to="answers"))
+    (request,) = await worker.hear(b"REQUEST")
+    await served.broker.declare_queue("full", durable=False)
+    await served.broker.publish("", "full", bytes(20_000))
+    served.broker.set_memory_high_watermark(10_000)
+    await worker.reply(request)
+    await worker.answer_to(await worker.send(b"STATUS"))
+    assert served.endpoint.tallies["q"].done == 1
+    assert (await served.broker.queue("answers").statistics()).ready == 0
+    served.broker.set_memory_high_watermark(0)
+    await served.wait_ready("answers", 1)
+    assert "unanswered" not in served.endpoint.troubles
+
+
 async def test_consumer_of_another_wire_reads_a_request(served: Served) -> None:
     await served.broker.declare_queue("q", durable=False)
     client = await served.client()

@@ -9,7 +9,7 @@ from triomq.core import Batch
 from triomq.endpoints.jobs import BookedJob, Terms
 from triomq.endpoints.jobs.hold import ANSWER_SECONDS, HOLD_SECONDS, Held
 
-from .workshop import Out, Worker, Workshop
+from .workshop import SENDER, Out, Worker, Workshop
 
 ONE = Terms(key="k", limit=1)
 
@@ -25,9 +25,7 @@ class Returning(Worker):
         name, _, _ = batch.message(position).body.split()
         book = self._workshop.book
         queue = batch.head_at(position).routing_key
-        job = book.register.recall(
-            BookedJob(name, queue, "user", b"requester", self._workshop.terms[name], durable=True)
-        )
+        job = book.register.recall(BookedJob(name, queue, SENDER, self._workshop.terms[name], durable=True))
         held = None if job is None else book.hold.arrive(job, batch, position)
         if held is None:
             super()._give(batch, position)
@@ -60,9 +58,7 @@ class Restarted:
 
     def _begin(self) -> None:
         for name in self.out:
-            job = self.book.register.recall(
-                BookedJob(name, "q", "user", b"requester", self.workshop.terms[name], durable=True)
-            )
+            job = self.book.register.recall(BookedJob(name, "q", SENDER, self.workshop.terms[name], durable=True))
             assert job is not None
             self.book.hold.begin(job, 1)
         self.book.hold.is_after_restart = True
@@ -261,3 +257,41 @@ def test_job_that_its_worker_gives_back_goes_out_again_at_once(restarted: Restar
     restarted.workshop.stepped.turn(lambda: restarted.book.hold.returned(b"a", worker))
     restarted.workshop.stepped.turn(lambda: other.slots.offer(1))
     assert list(other.out) == [b"a"]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_claimed_job_that_is_cancelled_ends_when_its_worker_lets_go_of_it(workshop: Workshop, leaves: bool) -> None:
+    restarted = Restarted(workshop, {b"a": Terms(key="k", limit=1, unique="u")})
+    worker = restarted.worker(credit=0, running=[b"a"])
+    held = restarted.book.hold
+    assert held.has(b"a", worker)
+    workshop.cancel(b"a")
+    assert (workshop.state(b"a"), worker.cancels) == ("cancelling", [b"a"])
+    workshop.stepped.turn(lambda: held.gone(worker) if leaves else held.returned(b"a", worker))
+    assert (workshop.state(b"a"), workshop.answers) == ("cancelled", [(b"a", "cancelled")])
+    assert workshop.send(b"next", Terms(unique="u")) is None
+    restarted.wait(HOLD_SECONDS)
+    last = workshop.worker(5, "q")
+    assert list(last.out) == [b"next"]
+    assert restarted.book.parking.is_idle
+
+
+def test_claimed_job_that_its_worker_gives_back_leaves_its_place_and_takes_it_again(restarted: Restarted) -> None:
+    worker = restarted.worker(credit=0, running=[b"b"])
+    assert list(worker.out) == []
+    restarted.workshop.stepped.turn(lambda: restarted.book.hold.returned(b"b", worker))
+    assert restarted.workshop.state(b"b") == "queued"
+    restarted.workshop.send(b"c", ONE)
+    restarted.wait(HOLD_SECONDS)
+    other = restarted.worker(credit=5)
+    assert set(other.out) == {b"a", b"b"}, "one of its key, that which was first"
+    other.reply(b"b")
+    assert set(other.out) == {b"a", b"c"}
+
+
+def test_answer_without_an_attempt_is_one_to_the_claim(restarted: Restarted) -> None:
+    worker = restarted.worker(credit=0, running=[b"a"])
+    assert restarted.workshop.stepped.turn(lambda: restarted.book.hold.answered(b"a", 0, worker, "done"))
+    restarted.worker(credit=1)
+    restarted.wait(1)
+    assert (worker.answers[0].answer, worker.out.keys()) == ("done", {b"a"})

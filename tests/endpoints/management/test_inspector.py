@@ -10,7 +10,17 @@ import trio
 from endpoints.client import Client
 from endpoints.conftest import Connect, crash, knock_out, only_connection, queue_ref
 from triomq.app import Broker
-from triomq.core import NoSuchQueue, NoSuchSink, Policy, PolicyOptions, Properties
+from triomq.core import (
+    DeclareQueue,
+    NoSuchQueue,
+    NoSuchSink,
+    Policy,
+    PolicyOptions,
+    Properties,
+    QueueOptions,
+    SetPosition,
+    StreamOptions,
+)
 from triomq.endpoints import AMQPEndpoint
 from triomq.endpoints.content import REPLY_TO
 from triomq.endpoints.management.inspector import BrokerInspector, DomainInspector
@@ -71,6 +81,26 @@ async def test_queue_is_listed_with_options_and_counts(broker: Broker, domain: D
     assert (queue.published, queue.delivered, queue.dropped) == (2, 0, 0)
     assert (queue.expired, queue.rejected, queue.exhausted, queue.dead_lettered) == (0, 0, 0, 0)
     assert (queue.max_length, queue.overflow, queue.durable, queue.exclusive) == (3, "reject-publish", False, False)
+
+
+async def test_stream_is_listed_with_its_bounds_and_what_its_groups_have_not_read(
+    broker: Broker, domain: DomainInspector, whole: BrokerInspector
+) -> None:
+    options = QueueOptions(stream=StreamOptions())
+    state = broker.domain_ref.ask_nowait(DeclareQueue("s", options, broker.session))
+    for body in (b"a", b"bc"):
+        await broker.publish("", "s", body)
+    state.ref.ask_nowait(SetPosition("audit", 1))
+    (entry,) = domain.list_queues(ListQueues())
+    stream = entry.record.stream
+    assert stream is not None
+    assert (entry.record.kind, entry.record.ready) == ("stream", 2)
+    assert (stream.first, stream.next, stream.segments, stream.lags) == (0, 2, 1, {"audit": 1})
+    assert entry.shorten is not None
+    shorter = entry.shorten(entry.record, 0).stream
+    assert shorter is not None
+    assert (shorter.next, shorter.lags) == (2, None)
+    assert whole.get_totals(GetTotals()).ready == 0  # they wait for nobody
 
 
 async def test_name_for_direct_replies_is_shown_without_its_secret_part(

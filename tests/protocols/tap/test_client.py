@@ -92,6 +92,24 @@ def test_requests_that_come_too_late_are_dropped() -> None:
     assert sent(engine) == b""
 
 
+def test_server_that_ends_before_we_have_chosen_may_say_why() -> None:
+    engine = TapClientEngine(now=0.0)
+    engine.receive_data(framed(0, "tap", 1, "", ["PLAIN"]) + framed(3, "TOO_SLOW", "it took too long"))
+    assert len(engine.events()) == 1
+    engine.receive_data(b"")
+    assert engine.events() == [ServerClosing("TOO_SLOW", "it took too long")]
+    assert engine.outbox.finished
+
+
+@pytest.mark.parametrize("held", [b"", b"\0\0", framed(2, 5), b"\0\0\0\x01\xc1", b"\xff" * 8])
+def test_what_is_no_close_is_not_read_at_the_end(held: bytes) -> None:
+    engine = TapClientEngine(now=0.0)
+    engine.receive_data(framed(0, "tap", 1, "", ["PLAIN"]) + held)
+    engine.events()
+    engine.receive_data(b"")
+    assert isinstance(engine.events()[0], EndOfStream)
+
+
 def test_server_may_close_instead_of_greeting() -> None:
     engine = TapClientEngine(now=0.0)
     engine.receive_data(framed(3, "MALFORMED", "?"))

@@ -167,6 +167,18 @@ def test_answers_go_out_under_their_numbers() -> None:
     ]
 
 
+def test_records_may_be_written_by_somebody_else() -> None:
+    engine = serving()
+    engine.receive_data(framed(18, 7, "o", 0, None, 5) + framed(16, 8))
+    head = engine.records_head(7, BOUNDS)
+    body = head + b"\xc6\0\0\0\x03abc"
+    assert messages(len(body).to_bytes(4, "big") + body) == [[18, 7, [5, 0, 10, None], b"abc"]]
+    engine.done(8)
+    assert messages(sent(engine)) == [[16, 8]]
+    engine.close("CLOSED", "bye")
+    assert engine.records_head(9, BOUNDS) == b""
+
+
 @pytest.mark.parametrize("wrong", [lambda engine: engine.done(2), lambda engine: engine.bounds(1, [])])
 def test_answer_out_of_order_is_our_own_mistake(wrong) -> None:  # type: ignore[no-untyped-def]
     engine = serving()

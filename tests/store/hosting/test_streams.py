@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from contextlib import closing
 from pathlib import Path
 
@@ -14,12 +15,14 @@ from triomq.store import (
     ChunkAppended,
     ChunksMerged,
     ChunksRead,
+    ChunksSent,
     Journal,
     Operation,
     QueueDeclared,
     SqliteStore,
     assemble,
 )
+from triomq.store.frames import SendChunks
 from triomq.store.hosting import HostKind
 
 from .harness import Harness, harness
@@ -129,3 +132,81 @@ async def test_killed_store_has_each_record_once_and_at_its_offset(tmp_path: Pat
     with closing(SqliteStore(tmp_path, patience=0)) as store:
         assert offsets(store.read_chunks(STREAM, 0, ALL, ALL)) == list(range(log.next))
         assert sum(each.count for each in assemble(store.recover()).queues[STREAM].chunks) == log.next
+
+
+class Lent:
+    """A socket that is lent to the store, and what the store says of it."""
+
+    def __init__(self, journal: Journal, first: int) -> None:
+        self.client, self._own = socket.socketpair()
+        self.answers: list[ChunksSent | StoreError] = []
+        self.answered = trio.Event()
+        descriptor = os.dup(self._own.fileno())
+        self.fetch = journal.send_chunks(descriptor, b"\x91", STREAM, first, ALL, ALL, self._note)
+
+    def _note(self, answer: ChunksSent | StoreError) -> None:
+        self.answers.append(answer)
+        self.answered.set()
+
+    async def answer(self) -> ChunksSent | StoreError:
+        with trio.fail_after(60):
+            await self.answered.wait()
+        return self.answers[0]
+
+    def __enter__(self) -> "Lent":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self._own.close()
+
+
+def received(client: socket.socket) -> int:
+    """Read one frame; return its size."""
+    with client.makefile("rb") as file:
+        return len(file.read(int.from_bytes(file.read(4), "big")))
+
+
+@pytest.mark.parametrize("host", ["process", "thread"])
+async def test_store_writes_to_a_socket_that_the_broker_keeps(tmp_path: Path, host: HostKind) -> None:
+    async with harness(tmp_path, host) as one:
+        log = Log(one.journal)
+        log.append(10)
+        await one.committed()
+        for _ in range(2):
+            with Lent(one.journal, first=3) as lent:
+                answer = await lent.answer()
+                assert isinstance(answer, ChunksSent)
+                assert answer.is_whole
+                data = lent.client.recv(1 << 20)
+                assert (len(data), data[4:6]) == (answer.size, b"\x91\xc6")
+                assert offsets(ChunksRead([data[10:]], 0)) == list(range(10))
+
+
+async def test_store_that_is_killed_while_it_writes_leaves_half_a_message_and_says_so(tmp_path: Path) -> None:
+    async with harness(tmp_path, "process") as one:
+        log = Log(one.journal)
+        log.append(10, size=1_000_000)
+        await one.committed()
+        with Lent(one.journal, first=0) as lent:
+            await trio.to_thread.run_sync(lent.client.recv, 1)
+            victim = one.supervisor.pid
+            assert victim is not None
+            os.kill(victim, signal.SIGKILL)
+            answer = await lent.answer()
+            assert isinstance(answer, ChunksSent)
+            assert (answer.size, answer.is_whole) == (-1, False)
+        with Lent(one.journal, first=9) as lent:
+            assert await trio.to_thread.run_sync(received, lent.client) > 9_000_000
+            answer = await lent.answer()
+            assert isinstance(answer, ChunksSent)
+            assert answer.is_whole
+
+
+async def test_request_that_is_cancelled_before_it_is_sent_closes_its_descriptor(tmp_path: Path) -> None:
+    journal = Journal()
+    with Lent(journal, first=0) as lent:
+        assert isinstance(lent.fetch.request, SendChunks)
+        journal.cancel_fetch(lent.fetch)
+        assert journal.take_descriptor(lent.fetch.request.number) is None
+        assert journal.take_fetches() == []

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from triomq.app.cli.connecting import DEFAULT_URL, JsonOption, UrlOption, connected
 from triomq.app.cli.output import printable
-from triomq.app.cli.tables import make_table, print_table, time_text
+from triomq.app.cli.tables import make_table, print_records, time_text
 from triomq.clients import BlockingConnection
 from triomq.errors import NotFound
 from triomq.protocols.control import (
@@ -60,7 +60,7 @@ def list_jobs(
                 typer.echo(f"the first {count}; --count 0 lists all", err=True)
                 break
             found.append(record)
-        _print_all(found, _table(found), "no such jobs", json=json)
+        print_records(found, _table(found), "no such jobs", json=json)
 
 
 @jobs.command()
@@ -72,7 +72,7 @@ def dead(
     """List jobs that have failed for good, the oldest first."""
     with connected(url) as connection:
         found = list(connection.control_all(ListDeadJobs(name)))
-        _print_all(found, _dead_table(found), "no job has failed for good", json=json)
+        print_records(found, _dead_table(found), "no job has failed for good", json=json)
 
 
 @jobs.command(context_settings=_IDS)
@@ -140,16 +140,6 @@ def _remove_dead_letter(connection: BlockingConnection, job: str, requeued: Requ
 
 
 # What is printed
-
-
-def _print_all(found: list[LiveJobRecord] | list[DeadJobRecord], table: Table, nothing: str, *, json: bool) -> None:
-    if json:
-        for record in found:
-            typer.echo(msgspec.json.encode(record))
-    elif found:
-        print_table(table)
-    else:
-        typer.echo(nothing, err=True)
 
 
 def _table(found: list[LiveJobRecord]) -> Table:

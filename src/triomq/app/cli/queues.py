@@ -15,7 +15,7 @@ from rich.text import Text
 
 from triomq.app.cli.connecting import DEFAULT_URL, JsonOption, UrlOption, connected
 from triomq.app.cli.output import printable, size_text
-from triomq.app.cli.tables import make_table, print_table, state_of
+from triomq.app.cli.tables import lags_text, make_table, offsets_text, print_table, state_of
 from triomq.protocols.control import ForgetPeer, ListQueues, ListWorkers, QueueRecord, WorkerRecord
 
 _SELDOM = ("expired", "rejected", "exhausted", "dead_lettered")
@@ -80,15 +80,18 @@ def _served(workers: Iterable[WorkerRecord]) -> dict[str, list[QueueWorker]]:
 def _table(found: list[QueueRecord], served: dict[str, list[QueueWorker]]) -> Table:
     reasons = [reason for reason in _SELDOM if any(getattr(queue, reason) for queue in found)]
     has_workers = any(queue.name in served for queue in found)
+    has_streams = any(queue.stream is not None for queue in found)
     columns = "ready", "unsettled", "consumers", "size", "in", "out", "dropped", *reasons
-    table = make_table("queue", *columns, words=("state", "workers") if has_workers else ("state",))
+    words = ("state", *(("workers",) if has_workers else ()), *(("offsets", "behind") if has_streams else ()))
+    table = make_table("queue", *columns, words=words)
     for queue in found:
         counts = (queue.ready, queue.unsettled, queue.feeds)
         flows = (queue.published, queue.delivered, queue.dropped, *(getattr(queue, reason) for reason in reasons))
         row = [*map(str, counts), size_text(queue.ready_bytes), *map(str, flows)]
         state = state_of(queue.state, queue.restarts)
         workers = [_summary(served.get(queue.name, []))] if has_workers else []
-        table.add_row(Text(printable(queue.name)), *row, state, *workers)
+        offsets = (offsets_text(queue.stream), lags_text(queue.stream)) if has_streams else ()
+        table.add_row(Text(printable(queue.name)), *row, state, *workers, *offsets)
     return table
 
 

@@ -29,6 +29,12 @@ def serve(
         int | None,
         typer.Option(help="Listen for eMQP too, for jobs and workers; these look for port 47291.", min=0, max=65535),
     ] = None,
+    tap: Annotated[
+        int | None,
+        typer.Option(
+            help="Listen for tap too, which moves streams by ranges; clients look for port 47280.", min=0, max=65535
+        ),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Directory for durable queues and messages; without it all is in memory.")
     ] = None,
@@ -44,7 +50,7 @@ def serve(
     Options go before environment variables (TRIOMQ_…), and those before the file.
     """
     given: dict[str, object] = {
-        "host": host, "port": port, "path": path, "emqp": emqp, "level": log_level, "format": log_format
+        "host": host, "port": port, "path": path, "emqp": emqp, "tap": tap, "level": log_level, "format": log_format
     }  # fmt: skip
     if data is not None:
         given["data"] = str(data.absolute())  # from here, not from the folder of the configuration

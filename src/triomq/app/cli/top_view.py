@@ -10,7 +10,7 @@ from rich.text import Text
 
 from triomq.app.cli.output import printable, size_text
 from triomq.app.cli.sampling import Flow, Rates, Sample
-from triomq.app.cli.tables import make_table, state_of, time_text
+from triomq.app.cli.tables import lags_text, make_table, offsets_text, state_of, time_text
 from triomq.app.cli.workers import schedule_table, worker_table
 from triomq.protocols.control import ActorRecord, JobTotals
 
@@ -96,17 +96,19 @@ def _jobs(jobs: JobTotals) -> str:
 
 
 def _queues(sample: Sample, rates: Rates | None, most: int) -> Table:
-    table = make_table(
-        "queue", "ready", "unsettled", "consumers", "size", "in/s", "out/s", "settled/s", words=("state",)
-    )
+    shown = sample.queues[:most]
+    has_streams = any(queue.stream is not None for queue in shown)
+    numbers = "ready", "unsettled", "consumers", "size", "in/s", "out/s", "settled/s"
+    table = make_table("queue", *numbers, words=("state", "offsets", "behind") if has_streams else ("state",))
     flows = rates.queues if rates is not None else {}
-    for queue in sample.queues[:most]:
+    for queue in shown:
         table.add_row(
             Text(printable(queue.name)),
             *map(str, (queue.ready, queue.unsettled, queue.feeds)),
             size_text(queue.ready_bytes),
             *_flow(flows.get(queue.name)),
             state_of(queue.state, queue.restarts),
+            *((offsets_text(queue.stream), lags_text(queue.stream)) if has_streams else ()),
         )
     return table
 

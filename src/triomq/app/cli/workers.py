@@ -5,14 +5,12 @@ Exit codes as for ``triomq get``.
 
 from collections.abc import Iterable
 
-import msgspec
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from triomq.app.cli.connecting import DEFAULT_URL, JsonOption, UrlOption, connected
 from triomq.app.cli.output import printable
-from triomq.app.cli.tables import make_table, print_table, time_text
+from triomq.app.cli.tables import make_table, print_records, time_text
 from triomq.protocols.control import ListSchedules, ListWorkers, ScheduleRecord, WorkerRecord
 
 
@@ -20,26 +18,14 @@ def workers(json: JsonOption = False, url: UrlOption = DEFAULT_URL) -> None:
     """List the workers of a running triomq broker: their queues, slots and jobs."""
     with connected(url) as connection:
         found = list(connection.control_all(ListWorkers()))
-        if json:
-            for worker in found:
-                typer.echo(msgspec.json.encode(worker))
-        elif found:
-            print_table(worker_table(found))
-        else:
-            typer.echo("there are no workers", err=True)
+        print_records(found, worker_table(found), "there are no workers", json=json)
 
 
 def schedules(json: JsonOption = False, url: UrlOption = DEFAULT_URL) -> None:
     """List the schedules of a running triomq broker: what they call, when, and when next."""
     with connected(url) as connection:
         found = list(connection.control_all(ListSchedules()))
-        if json:
-            for schedule in found:
-                typer.echo(msgspec.json.encode(schedule))
-        elif found:
-            print_table(schedule_table(found))
-        else:
-            typer.echo("there are no schedules", err=True)
+        print_records(found, schedule_table(found), "there are no schedules", json=json)
 
 
 def worker_table(found: Iterable[WorkerRecord]) -> Table:

@@ -1,32 +1,31 @@
 """A client of an eMQP broker: jobs and what becomes of them, publications, subscriptions, schedules.
 
-    begin, publish, … ──> PendingCommand ──> engine ──> link
-    ACK, ERROR, REPLY, PROGRESS ──> _HANDLERS ──> the PendingCommand with that id
-    the broker, or its successor, is back ──> all that is not acknowledged is given again, in its order
+    begin, publish, … ──> Outstanding ──> engine ──> link
+    link ──> what comes ──┬─ ACK, ERROR, REPLY, PROGRESS ──> Outstanding
+                          ├─ states of jobs ──> EMQPReports
+                          └─ publications ──> EMQPSubscription
 
 Nothing is awaited per message: what is given goes out at the end of the turn, and a task that gives many of them waits
-for room now and then, of which there is less the more are not acknowledged.
+for room now and then.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import Any
 
 import trio
 
 from triomq.clients.emqp.connector import EMQPConnector
 from triomq.clients.emqp.following import EMQPReports
 from triomq.clients.emqp.link import EMQPLink
+from triomq.clients.emqp.outstanding import Outstanding
 from triomq.clients.emqp.pending import Command, PendingCommand
-from triomq.clients.emqp.request import EMQPReply, EMQPRequest, NotAnswered
+from triomq.clients.emqp.request import EMQPReply, EMQPRequest
 from triomq.clients.emqp.topics import EMQPSubscription
-from triomq.errors import AccessRefused, Disconnected, LimitExceeded, LocalProtocolError, NotFound, Refused
+from triomq.errors import Disconnected
 from triomq.protocols.emqp import (
-    DURABLE,
-    ENDED,
-    MOST_IDS,
     NO_EXTENSION,
     NO_HEADERS,
     Acknowledged,
@@ -46,17 +45,6 @@ from triomq.protocols.emqp import (
     schedule_key,
 )
 
-_MOST_UNACCEPTED: Final = 2000
-"""Requests without ACK before those who send more wait: what a broker takes in 100 ms, as a slow disk does."""
-
-_ERRORS: Final[Mapping[str, type[Refused]]] = {
-    "forbidden": AccessRefused,
-    "full": LimitExceeded,
-    "alarm": LimitExceeded,
-    "disk": LimitExceeded,
-    "unknown": NotFound,
-}
-
 
 class EMQPConnection:
     """A client's conversation with a broker; made by ``open_emqp``, ends with its block.
@@ -69,14 +57,22 @@ class EMQPConnection:
     """
 
     def __init__(self, connector: EMQPConnector) -> None:
-        self._pending: dict[bytes, PendingCommand] = {}
-        self._unaccepted = 0
-        self._room = trio.lowlevel.ParkingLot()
+        pending: dict[bytes, PendingCommand] = {}
+        self._link = EMQPLink(connector, "client", self._heard, outstanding=pending)
+        self._outstanding = Outstanding(self._link, pending)
         self._topics: dict[str, list[EMQPSubscription]] = {}
         self._reports: dict[bytes, list[EMQPReports]] = {}
-        self._unsure: set[bytes] = set()  # requests of which the broker is asked whether they have ended meanwhile
-        self._broker_left = False  # and no other one has come
-        self._link = EMQPLink(connector, "client", self._heard, outstanding=self._pending)
+        self._handlers: Mapping[type, Callable[[Any], None]] = {
+            Replied: self._outstanding.replied,
+            Acknowledged: self._outstanding.acknowledged,
+            RefusalReceived: self._outstanding.refused,
+            Progressed: self._outstanding.progressed,
+            Dispatched: self._outstanding.dispatched,
+            StateReported: self._reported,
+            TopicPublished: self._published,
+            PeerLeaving: self._left,
+            Opened: self._opened,
+        }
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Connect; raises as ``EMQPLink.start`` does."""
@@ -86,8 +82,7 @@ class EMQPConnection:
         """Say goodbye; what still waits fails."""
         await self._link.close()
         error = Disconnected("the connection is closed")
-        for pending in list(self._pending.values()):
-            self._fail(pending, error)
+        self._outstanding.close(error)
         for reports in self._all_reports():
             reports.fail(error)
 
@@ -121,8 +116,8 @@ class EMQPConnection:
         Raises:
             LocalProtocolError: It cannot be sent.
         """
-        request = EMQPRequest(self, self._link.new_id(), queue, message, headers, extension, deadline)
-        self._give(request)
+        request = EMQPRequest(self._outstanding, self._link.new_id(), queue, message, headers, extension, deadline)
+        self._outstanding.give(request)
         return request
 
     def flush(self) -> None:
@@ -131,10 +126,7 @@ class EMQPConnection:
 
     async def wait_room(self) -> None:
         """Wait while too much waits to be sent, or to be accepted, and until the broker knows us."""
-        await self._link.wait_room()
-        while self._unaccepted >= _MOST_UNACCEPTED:
-            await self._room.park()
-            await self._link.wait_room()
+        await self._outstanding.wait_room()
 
     async def send(
         self,
@@ -221,7 +213,7 @@ class EMQPConnection:
 
     def _cancel(self, job: bytes, grace: float | None, tree: bool) -> Command:
         extension = Extension(grace=None if grace is None else int(grace * 1000), tree=tree)
-        return self._command(lambda engine: engine.cancel(job, extension))
+        return self._outstanding.command(lambda engine: engine.cancel(job, extension))
 
     async def states(self, jobs: Sequence[bytes], *, results: bool = False) -> dict[bytes, StateReported]:
         """Return what has become of jobs.
@@ -261,7 +253,7 @@ class EMQPConnection:
         try:
             for some in reports.questions():
                 await self.wait_room()
-                await self._accepted(self._command(partial(reports.ask, jobs=some)))
+                await self._accepted(self._outstanding.command(partial(reports.ask, jobs=some)))
             yield reports
         finally:
             for job in reports.jobs:
@@ -355,12 +347,7 @@ class EMQPConnection:
     async def _do(self, say: Callable[[PeerEngine], bytes]) -> None:
         """Give a command, and wait for what the broker makes of it."""
         await self.wait_room()
-        await self._accepted(self._command(say))
-
-    def _command(self, say: Callable[[PeerEngine], bytes]) -> Command:
-        command = Command(say)
-        self._give(command)
-        return command
+        await self._accepted(self._outstanding.command(say))
 
     async def _accepted(self, pending: PendingCommand) -> None:
         """Wait until the broker has something; a broker without extensions has what was sent."""
@@ -368,111 +355,24 @@ class EMQPConnection:
         try:
             await pending.accepted()
         finally:
-            self.forget(pending)
+            self._outstanding.forget(pending)
         if not self.has_extensions:
             await self._link.wait_room()
-
-    # What is under way
 
     @property
     def _is_open(self) -> bool:
         return self._link.engine.state == "open"
 
-    def _give(self, pending: PendingCommand) -> None:
-        """Say something, now or when the broker is there."""
-        engine = self._link.engine
-        if engine.state == "open":
-            pending.give(engine)
-            self._link.flush_soon()
-        else:
-            pending.id = pending.id or self._link.new_id()
-        self._unaccepted += 1
-        self._pending[pending.id] = pending
-        if engine.state == "open" and not engine.is_extended:
-            self._accept(pending, NO_EXTENSION)
-
-    def _accept(self, pending: PendingCommand, extension: Extension) -> None:
-        if not pending.is_accepted:
-            pending.accept(extension)
-            self._count_accepted()
-        if pending.is_over:
-            self._pending.pop(pending.id, None)
-
-    def _fail(self, pending: PendingCommand, error: Exception) -> None:
-        if not pending.is_accepted:
-            self._count_accepted()
-        pending.fail(error)
-        self._pending.pop(pending.id, None)
-
-    def _count_accepted(self) -> None:
-        self._unaccepted -= 1
-        if self._room and self._unaccepted <= _MOST_UNACCEPTED // 2:
-            self._room.unpark_all()
-
-    def forget(self, pending: PendingCommand) -> None:
-        """Wait for something no more."""
-        if not pending.is_over:
-            self._fail(pending, Disconnected("it was abandoned here"))
-
-    def tell_taken(self, request: bytes, extension: Extension) -> None:
-        """Tell a worker how far its stream was read, if the broker is there; it is told again when it is back."""
-        if self._is_open:
-            self._link.engine.progress(request, b"", extension)
-            self._link.flush_soon()
-
     # What comes
 
     def _heard(self, event: Event) -> None:
-        if (handle := _HANDLERS.get(type(event))) is not None:
-            handle(self, event)
-
-    def _replied(self, event: Replied) -> None:
-        pending = self._pending.pop(event.request, None)
-        if isinstance(pending, EMQPRequest):
-            if not pending.is_accepted:
-                self._count_accepted()
-            pending.replied(EMQPReply(event.message, event.extension))
-
-    def _acknowledged(self, event: Acknowledged) -> None:
-        pending = self._pending.get(event.request)
-        if pending is not None:
-            self._accept(pending, event.extension)
-
-    def _refused(self, event: RefusalReceived) -> None:
-        pending = self._pending.get(event.request)
-        if pending is not None:
-            self._fail(pending, _ERRORS.get(event.code, Refused)(event.text))
-
-    def _dispatched(self, event: Dispatched) -> None:
-        pending = self._pending.get(event.request)
-        if pending is not None:
-            self._fail(pending, NotAnswered("a worker has the job; this broker brings no answers"))
-
-    def _progressed(self, event: Progressed) -> None:
-        pending = self._pending.get(event.request)
-        if isinstance(pending, EMQPRequest):
-            pending.progressed(event)
-            if pending.is_over:
-                del self._pending[event.request]
+        if (handler := self._handlers.get(type(event))) is not None:
+            handler(event)
 
     def _reported(self, event: StateReported) -> None:
-        if event.request in self._unsure:
-            self._unsure.discard(event.request)
-            pending = self._pending.get(event.request)
-            if isinstance(pending, EMQPRequest):
-                self._resolve(pending, event)
+        self._outstanding.reported(event)
         for reports in self._reports.get(event.request, ()):
             reports.put(event)
-
-    def _resolve(self, request: EMQPRequest, report: StateReported) -> None:
-        """End a request that has ended while we were away, or is lost with the last broker."""
-        if report.state.state == "unknown":
-            # One that is on disk may wait in its queue: the broker will know it when it comes to it.
-            if not (request.has_guarantee and DURABLE in self._link.engine.capabilities):
-                self._fail(request, Disconnected("the broker knows nothing of the job any more: was it restarted?"))
-        elif report.state.state in ENDED:
-            del self._pending[request.id]
-            request.has_ended(report)
 
     def _all_reports(self) -> Iterable[EMQPReports]:
         return {id(each): each for some in self._reports.values() for each in some}.values()
@@ -484,63 +384,15 @@ class EMQPConnection:
                     subscription.put(event)
 
     def _left(self, event: PeerLeaving) -> None:
-        self._broker_left = True
+        self._outstanding.broker_left()
 
     def _opened(self, event: Opened) -> None:
         """Do again what the broker may not have heard, or has forgotten."""
-        if self._broker_left and not self.has_extensions:
-            self._forgotten()
-        self._broker_left = False
-        engine = self._link.engine
         if self.has_extensions:
+            engine = self._link.engine
             for topic in self._topics:
                 engine.subscribe(topic)
             for reports in self._all_reports():
                 for some in reports.questions():
                     reports.ask(engine, some)
-        accepted = [pending for pending in self._pending.values() if pending.is_accepted]
-        for pending in accepted:
-            if isinstance(pending, EMQPRequest):
-                pending.tell_taken(engine)
-        for pending in [pending for pending in self._pending.values() if not pending.is_accepted]:
-            del self._pending[pending.id]
-            self._unaccepted -= 1
-            try:
-                self._give(pending)
-            except LocalProtocolError as error:
-                self._unaccepted += 1
-                self._fail(pending, error)
-
-        self._ask_for_ends([pending.id for pending in accepted])
-
-    def _ask_for_ends(self, requests: list[bytes]) -> None:
-        """Ask whether jobs have ended while we were away: their answers had nowhere to go."""
-        if not self.has_extensions or not self._is_open:
-            return
-        self._unsure = set(requests)
-        for first in range(0, len(requests), MOST_IDS):
-            self._command(partial(_ask_for_answers, jobs=requests[first : first + MOST_IDS]))
-
-    def _forgotten(self) -> None:
-        """Fail what only the memory of the last broker had, which cannot be asked."""
-        for pending in list(self._pending.values()):
-            if pending.is_accepted and not pending.has_guarantee:
-                self._fail(pending, Disconnected("the broker was restarted, and the job had no guarantee"))
-
-
-def _ask_for_answers(engine: PeerEngine, jobs: Sequence[bytes]) -> bytes:
-    return engine.ask_states(jobs, Extension(result=True))
-
-
-_HANDLERS: Final[Mapping[type, Callable[[EMQPConnection, Any], None]]] = {
-    Replied: EMQPConnection._replied,
-    Acknowledged: EMQPConnection._acknowledged,
-    RefusalReceived: EMQPConnection._refused,
-    Progressed: EMQPConnection._progressed,
-    StateReported: EMQPConnection._reported,
-    Dispatched: EMQPConnection._dispatched,
-    TopicPublished: EMQPConnection._published,
-    PeerLeaving: EMQPConnection._left,
-    Opened: EMQPConnection._opened,
-}
-"""What each event does."""
+        self._outstanding.give_again()

@@ -34,7 +34,7 @@ from triomq.protocols.emqp import (
 )
 
 if TYPE_CHECKING:
-    from triomq.clients.emqp.connection import EMQPConnection
+    from triomq.clients.emqp.outstanding import Outstanding
 
 _VALUES: Final = 100
 """Values of progress that wait for their reader: more than anybody looks at, and they are small."""
@@ -62,7 +62,7 @@ class EMQPRequest(PendingCommand):
     It ends with its answer, or, if none was asked for, when the broker has it.
 
     Args:
-        connection: Whose it is.
+        outstanding: What it is part of.
         id: By which all know it.
         queue: The queue's name.
         message: What the worker gets.
@@ -72,13 +72,13 @@ class EMQPRequest(PendingCommand):
     """
 
     __slots__ = (
-        "_answer", "_connection", "_deadline", "_extension", "_headers", "_items", "_message", "_values",
+        "_answer", "_deadline", "_extension", "_headers", "_items", "_message", "_outstanding", "_values",
         "duplicate_of", "queue",
     )  # fmt: skip
 
     def __init__(
         self,
-        connection: "EMQPConnection",
+        outstanding: "Outstanding",
         id: bytes,
         queue: str,
         message: bytes,
@@ -93,7 +93,7 @@ class EMQPRequest(PendingCommand):
         self.queue = queue
         self.duplicate_of = b""
         """The job that is there in place of this one, once it is accepted; empty if it is this one."""
-        self._connection = connection
+        self._outstanding = outstanding
         self._message = message
         self._headers = headers
         self._extension = extension
@@ -165,7 +165,7 @@ class EMQPRequest(PendingCommand):
             if not self._items.put(event):
                 self.fail(Disconnected("items of the stream were lost on the way"))
             elif not is_next and (wish := self._items.wish(event.extension.number)) is not None:
-                self._connection.tell_taken(self.id, wish)
+                self._outstanding.tell_taken(self.id, wish)
         else:
             if self._values is None:
                 self._values = deque(maxlen=_VALUES)
@@ -230,12 +230,12 @@ class EMQPRequest(PendingCommand):
         items = self._items
         items.taken += 1
         if items.taken - items.told >= ITEM_WINDOW // 2 and not self.is_over:
-            self._connection.tell_taken(self.id, items.tell())
+            self._outstanding.tell_taken(self.id, items.tell())
         return items.waiting.popleft()
 
     def abandon(self) -> None:
         """Forget it here; the job goes on."""
-        self._connection.forget(self)
+        self._outstanding.forget(self)
 
 
 class _Steps(AsyncIterator[bytes]):

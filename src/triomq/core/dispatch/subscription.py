@@ -13,6 +13,7 @@ from triomq.core.access import Permissions
 from triomq.core.dispatch.feed import Feed, Window
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.refusals import Forbidden
+from triomq.core.streams.start import Place
 from triomq.core.topology.session import Session
 
 
@@ -35,12 +36,13 @@ class Subscription:
         priority: Feeds of a lower one get messages only while all higher ones are blocked.
         weight: The same among those of equal priority.
         no_local: Whether what the session itself publishes never comes.
+        start: Where in a stream it begins; None is with the next record.
 
     Raises:
         Forbidden: The user may not.
     """
 
-    __slots__ = ("_session", "feed", "home", "open")
+    __slots__ = ("_session", "_start", "feed", "home", "open")
 
     feed: Feed
     home: Feed
@@ -61,10 +63,12 @@ class Subscription:
         priority: int = 0,
         weight: int = 0,
         no_local: bool = False,
+        start: Place | None = None,
     ) -> None:
         if not access.may_read(queue.name):
             raise Forbidden("queue", queue.name)
         self._session = session
+        self._start = start
         self.open = True
         self.home = self.feed = Feed(
             queue.ref,
@@ -83,7 +87,7 @@ class Subscription:
 
     def begin(self) -> None:
         """Start deliveries; raises as ``Session.open_feed`` does."""
-        self._session.open_feed(self.feed)
+        self._session.open_feed(self.feed, self._start)
 
     def move(self, successor: Feed) -> None:
         """Deliver on another feed of the same queue from now on."""

@@ -34,7 +34,9 @@ MOST_UNWRITTEN = 16 * 1024 * 1024
 """Bytes on their way to the disk above which publishers have to wait."""
 
 
-KEYED_KINDS = frozenset({RecordKind.JOB, RecordKind.SCHEDULE, RecordKind.RESULT, RecordKind.POSITION})
+KEYED_KINDS = frozenset(
+    {RecordKind.JOB, RecordKind.SCHEDULE, RecordKind.RESULT, RecordKind.POSITION, RecordKind.WRITER}
+)
 """Kinds whose keys are a domain and names; each domain's belong to one owner (``KeyedRecords``)."""
 
 _Keyed = list[RecordFound | RecordKeyFound]

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVarTuple
 
 import trio
 
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from triomq.core.publishing.transaction import Transaction
     from triomq.core.topology.directory import Directory, Finder, Route
 
+
+Ts = TypeVarTuple("Ts")
 
 _APART = 64
 """Messages of a mix that are looked at singly at once, where they are routed by their content: some 10 ms
@@ -305,6 +307,10 @@ class Publisher:
     def _offer(self, head: Head, content: bytes, queues: Sequence[Ref]) -> bool:
         taken = [take_now(queue, Offer(head, content)) for queue in queues]  # each of them is asked
         return any(taken)
+
+    def run(self, function: Callable[[*Ts], None], *args: *Ts) -> None:
+        """Call a function in a turn, for work that publishes and comes from a task."""
+        self._turn.run(function, *args)
 
     def commit(self, transaction: Transaction) -> None:
         """Do what a transaction has gathered, whose runs were admitted; raises what ``Transaction.commit`` does."""

@@ -91,7 +91,35 @@ class GoOn(Message, frozen=True):
     call: Callable[[], None]
 
 
-async def read_records(state: "QueueState", first: int, *, most_records: int, most_bytes: int) -> RecordRange:
+async def send_records(
+    state: "QueueState", first: int, *, most_records: int, most_bytes: int, descriptor: int, head: bytes
+) -> bool:
+    """Have the store's process write records of a stream to a socket, whose owner writes nothing to it meanwhile.
+
+    To be called when ``ReadRange`` was answered by None: what is in memory is not written.
+
+    Args:
+        state: The stream's.
+        first: The first offset.
+        most_records: How many records are wanted; the last chunk may have more.
+        most_bytes: How many bytes of chunks, one chunk excepted.
+        descriptor: A duplicate of the socket's descriptor; owned from now on.
+        head: The message around the chunks; see ``Journal.send_chunks``.
+
+    Returns:
+        Whether they are written; if not the records have gone meanwhile, and nothing was written.
+
+    Raises:
+        Disconnected: Half of them may be written: the reader is gone or does not read, or the store has ended.
+        StoreError: They cannot be read, and nothing was written.
+    """
+    log = state.backlog
+    return await log.send(first, most_records, most_bytes, descriptor, head)  # type: ignore[attr-defined,no-any-return]  # that of a stored stream
+
+
+async def read_records(
+    state: "QueueState", first: int, *, most_records: int, most_bytes: int, since: int = 0
+) -> RecordRange:
     """Read records of a stream, wherever they are.
 
     Args:
@@ -99,6 +127,7 @@ async def read_records(state: "QueueState", first: int, *, most_records: int, mo
         first: The first offset.
         most_records: How many records are wanted; the last chunk may have more.
         most_bytes: How many bytes of chunks, one chunk excepted.
+        since: Pass over chunks in the store that are wholly older, in microseconds since 1970.
 
     Raises:
         OutOfRange: The records at the offset are gone.
@@ -109,7 +138,7 @@ async def read_records(state: "QueueState", first: int, *, most_records: int, mo
     found = await state.ref.ask(ReadRange(first, most_records, most_bytes))
     if found is None:
         log = state.backlog
-        chunks = await log.fetch(first, most_records, most_bytes)  # type: ignore[attr-defined]  # that of a stream
+        chunks = await log.fetch(first, most_records, most_bytes, since)  # type: ignore[attr-defined]  # that of a stream
         bounds = log.bounds  # type: ignore[attr-defined]  # likewise
         if first < bounds.first:  # they have gone meanwhile
             raise OutOfRange(state.name, first, bounds.first, bounds.stop)

@@ -38,6 +38,7 @@ from triomq.core.topology.quotas import Quotas
 from triomq.errors import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, StoreError
 
 if TYPE_CHECKING:
+    from triomq.core.streams.staging import Stages
     from triomq.core.topology.session import Session
 
 QUEUE = "queue."
@@ -131,6 +132,7 @@ class Directory:
         self.sinks: dict[str, SinkState] = {}
         self.queues: dict[str, QueueState] = {}
         self.policies = Policies()
+        self.stages: Stages | None = None  # what waits for its commit, if anything ever did (``stages_of``)
         self.version = 0
         self._sessions = 0
         self.idle_wanted: list[Callable[[], None]] = []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from triomq.actors import Ref
 from triomq.core.delivery import CloseFeed, MoveFeed, OpenFeed
 from triomq.core.dispatch.feed import Feed
+from triomq.core.streams.start import Place
 from triomq.core.topology.requests import SessionEnded
 
 if TYPE_CHECKING:
@@ -49,14 +50,18 @@ class Session:
         if not self._connections:
             self.end()
 
-    def open_feed(self, feed: Feed) -> None:
+    def open_feed(self, feed: Feed, start: Place | None = None) -> None:
         """Open a feed and own it.
+
+        Args:
+            feed: The feed.
+            start: Where in a stream it begins.
 
         Raises:
             InExclusiveUse: Its queue is in exclusive use.
             trio.WouldBlock: The queue is being restarted.
         """
-        feed.queue.ask_nowait(OpenFeed(feed))
+        feed.queue.ask_nowait(OpenFeed(feed, start))
         self._feeds[feed] = None
 
     def close_feed(self, feed: Feed) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from triomq.core import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
+from triomq.core import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions, StreamOptions
+from triomq.endpoints.amqp.ages import read_age
 from triomq.endpoints.amqp.queue_types import QueueType, queue_type
 from triomq.endpoints.content import plain_value, type_name
 from triomq.errors import PreconditionFailed
@@ -19,6 +20,9 @@ _LONGEST_TIME = 10 * 365 * 24 * 60 * 60 * 1000
 
 _HIGHEST_PRIORITY = 255
 
+_LARGEST_SEGMENT = 3_000_000_000
+"""Bytes of a stream's segment at most, as with RabbitMQ."""
+
 
 def plain_arguments(arguments: Mapping[str, FieldValue] | None) -> dict[str, object]:
     """Strip the wire types off the values of a field table; integers of all widths are alike (section 4.2.5.5)."""
@@ -26,9 +30,25 @@ def plain_arguments(arguments: Mapping[str, FieldValue] | None) -> dict[str, obj
 
 
 def queue_options(
-    name: str, virtual_host: str, arguments: Arguments, *, durable: bool, exclusive: bool, auto_delete: bool
+    name: str,
+    virtual_host: str,
+    arguments: Arguments,
+    *,
+    durable: bool,
+    exclusive: bool,
+    auto_delete: bool,
+    exists: bool = False,
 ) -> QueueOptions:
     """Read what a queue is declared with.
+
+    Args:
+        name: Its name.
+        virtual_host: Where.
+        arguments: Those of the declare.
+        durable: The bit.
+        exclusive: The bit.
+        auto_delete: The bit.
+        exists: Whether there is a queue of that name. Then what its type does not take is passed over, as by RabbitMQ.
 
     Raises:
         PreconditionFailed: An argument has a value that it cannot have, or is not supported.
@@ -43,18 +63,30 @@ def queue_options(
     for argument, check in _CHECKED.items():
         if argument in arguments and argument not in kind.refused:
             check(arguments[argument], _Where(argument, name, virtual_host))
-    kind.check(name, virtual_host, arguments, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
+    if kind is QueueType.STREAM:
+        known["stream"] = _stream_options(name, virtual_host, arguments)
+    if not exists:
+        kind.check(name, virtual_host, arguments, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
     compared = {argument: value for argument, value in arguments.items() if argument in _COMPARED}
-    if kind is QueueType.CLASSIC:
-        compared.pop("x-queue-type", None)  # which asks for what is so anyway
+    if kind is not QueueType.QUORUM:
+        compared.pop("x-queue-type", None)  # a queue is classic anyway, and streams have options of their own
     options = QueueOptions(
         durable=durable,
         exclusive=exclusive,
         auto_delete=auto_delete,
         notes=_others(compared, ()),
-        remarks=_others(arguments, (*_QUEUE_ARGUMENTS, *_COMPARED)),
+        remarks=_others(arguments, (*_QUEUE_ARGUMENTS, *_COMPARED, *_STREAM_ARGUMENTS)),
     )
     return msgspec.structs.replace(options, **known)
+
+
+def _stream_options(name: str, virtual_host: str, arguments: Arguments) -> StreamOptions:
+    known = {
+        option: read(arguments[argument], _Where(argument, name, virtual_host))
+        for argument, (option, read) in _STREAM_ARGUMENTS.items()
+        if argument in arguments
+    }
+    return StreamOptions(**{option: value for option, value in known.items() if value})  # type: ignore[arg-type]
 
 
 def sink_options(name: str, virtual_host: str, arguments: Arguments, options: SinkOptions) -> SinkOptions:
@@ -150,6 +182,29 @@ def _read_expiry(value: object, where: _Where) -> float:
     return seconds
 
 
+def _read_positive(value: object, where: _Where) -> int:
+    count = _read_count(value, where)
+    if not count:
+        raise where.invalid("{value_zero,0}")
+    return count
+
+
+def _read_segment(value: object, where: _Where) -> int:
+    size = _read_count(value, where)
+    if size > _LARGEST_SEGMENT:
+        raise PreconditionFailed(f"Exceeded max value for {where.argument}")
+    return size
+
+
+def _read_max_age(value: object, where: _Where) -> float:
+    if not isinstance(value, str):
+        raise where.wrong_type(value)
+    seconds = read_age(value)
+    if seconds is None:
+        raise where.invalid("invalid_max_age")
+    return seconds
+
+
 def _read_priority(value: object, where: _Where) -> int:
     priority = _read_number(value, where)
     if priority > _HIGHEST_PRIORITY:
@@ -197,8 +252,15 @@ _QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[object, _Where], object]]] = {
 }
 """Argument to the core's option, and what reads it."""
 
+_STREAM_ARGUMENTS: dict[str, tuple[str, Callable[[object, _Where], float]]] = {
+    "x-max-age": ("max_age", _read_max_age),
+    "x-stream-max-segment-size-bytes": ("segment_bytes", _read_segment),
+}
+"""Argument to the core's option of streams, and what reads it; 0 leaves it to the core."""
+
 _COMPARED = (
     "x-dead-letter-strategy",
+    "x-initial-cluster-size",
     "x-max-in-memory-bytes",
     "x-max-in-memory-length",
     "x-queue-leader-locator",
@@ -236,6 +298,7 @@ def _check_word(value: object, where: _Where, words: Collection[str], wrong: str
 
 _CHECKED: dict[str, Callable[[object, _Where], object]] = {
     "x-dead-letter-strategy": _check_strategy,
+    "x-initial-cluster-size": _read_positive,
     "x-max-in-memory-bytes": _read_count,
     "x-max-in-memory-length": _read_count,
     "x-queue-leader-locator": _check_locator,

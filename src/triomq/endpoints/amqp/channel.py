@@ -18,6 +18,7 @@ from triomq.core import (
     Numbered,
     Outcome,
     Permissions,
+    Place,
     QueueMessage,
     QueueState,
     Stretch,
@@ -28,6 +29,7 @@ from triomq.endpoints.amqp.fronts import framing_of
 from triomq.endpoints.amqp.publishing import ChannelPublisher
 from triomq.endpoints.amqp.queue_types import is_quorum
 from triomq.endpoints.amqp.refusals import ReplyCode
+from triomq.endpoints.amqp.streams import deliver_records
 from triomq.endpoints.amqp.transaction import ChannelTransaction
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp
 from triomq.endpoints.direct import DirectSubscription
@@ -50,12 +52,13 @@ class Consumer(DirectSubscription):
         exclusive: Whether it wants to be the queue's only one.
         priority: Of several consumers those with the highest get messages first.
         no_local: Whether what the connection itself publishes never comes.
+        start: Where in a stream it begins; None if it consumes a queue.
 
     Raises:
         Forbidden: The user may not.
     """
 
-    __slots__ = ("channel", "no_ack", "tag")
+    __slots__ = ("channel", "no_ack", "reads_stream", "tag")
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class Consumer(DirectSubscription):
         exclusive: bool = False,
         priority: int = 0,
         no_local: bool = False,
+        start: Place | None = None,
     ) -> None:
         connection = channel.connection
         super().__init__(
@@ -83,8 +87,10 @@ class Consumer(DirectSubscription):
             exclusive=exclusive,
             priority=priority,
             no_local=no_local,
+            start=start,
         )
         self.channel = channel
+        self.reads_stream = start is not None
         self.tag = tag
         self.no_ack = no_ack
 
@@ -121,6 +127,7 @@ class ServerChannel:
         "prefetch",
         "prefetch_size",
         "publisher",
+        "reads_streams",
         "reply_consumer",
         "transaction",
         "unsettled",
@@ -138,6 +145,7 @@ class ServerChannel:
         self.window = Window()
         self.gate = Window()  # held by channel.flow
         self.publisher = ChannelPublisher(self)
+        self.reads_streams = False  # whether it ever had a consumer of a stream
         self.reply_consumer: Consumer | None = None  # of direct replies
         self.unsettled = Ledger()
         self.unsettled.begin_later = connection.directory.chores.add
@@ -353,6 +361,9 @@ def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -
         ledger.next_number = first + parcel.left  # as ``Ledger.skip`` does, without the call
     else:
         first = ledger.enter(parcel)
+        if consumer.reads_stream:
+            _deliver_records(connection, consumer, first, parcel)
+            return
     contents: list[bytes] = parcel.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
     counts = _delivery_counts(parcel, connection.directory) if parcel.redelivered else None
     try:
@@ -369,6 +380,13 @@ def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -
         return
     if consumer.no_ack:
         settle(parcel, Outcome.ACCEPT)
+
+
+def _deliver_records(connection: "AMQPServerConnection", consumer: Consumer, first: int, batch: Batch) -> None:
+    try:
+        deliver_records(consumer.channel, consumer, first, batch)
+    except LocalProtocolError as error:
+        connection.refuse(consumer.channel, ReplyCode(506, str(error)), 60, 60)
 
 
 def _deliver_what_fits(channel: ServerChannel, consumer: Consumer, first: int, batch: Batch) -> None:

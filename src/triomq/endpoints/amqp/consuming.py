@@ -8,6 +8,7 @@ from triomq.core import (
     InExclusiveUse,
     Outcome,
     Permissions,
+    Place,
     QueueState,
 )
 from triomq.endpoints.amqp.arguments import consumer_priority, plain_arguments
@@ -15,6 +16,7 @@ from triomq.endpoints.amqp.channel import Consumer, Handler, ServerChannel
 from triomq.endpoints.amqp.names import generated_name, named, queue_named
 from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.amqp.reply_queues import open_reply_queue
+from triomq.endpoints.amqp.streams import check_consumer, check_settled, start_of
 from triomq.endpoints.content import REPLY_TO
 from triomq.endpoints.direct import direct_feed
 from triomq.protocols.amqp import (
@@ -53,7 +55,12 @@ def _consume(channel: ServerChannel, method: BasicConsume) -> None:
     replies = named(channel, method.queue) == REPLY_TO
     queue = open_reply_queue(channel, method) if replies else queue_named(channel, method.queue)
     arguments = plain_arguments(method.arguments)
-    priority = consumer_priority(queue.name, connection.virtual_host, arguments)
+    priority, start = 0, None
+    if queue.declared.stream is None:
+        priority = consumer_priority(queue.name, connection.virtual_host, arguments)
+    else:
+        start = start_of(queue.name, connection.virtual_host, arguments)
+        check_consumer(channel, queue, arguments, no_ack=method.no_ack)
     if method.exclusive and queue.options.single_active:
         raise InExclusiveUse(queue.name)  # one of them is to have all: the queue chooses which
     tag = method.consumer_tag or generated_name("amq.ctag-")
@@ -62,9 +69,10 @@ def _consume(channel: ServerChannel, method: BasicConsume) -> None:
         queue,
         tag,
         no_ack=method.no_ack,
-        exclusive=method.exclusive,
+        exclusive=method.exclusive and start is None,  # each reader of a stream is as good as alone
         priority=priority,
-        no_local=method.no_local,
+        no_local=method.no_local and start is None,
+        start=start,
         access=EVERYTHING if replies else channel.connection.access,  # those are its own, whatever they are called
     )
     if replies:
@@ -90,6 +98,7 @@ def open_consumer(
     exclusive: bool = False,
     priority: int = 0,
     no_local: bool = False,
+    start: Place | None = None,
 ) -> Consumer:
     """Open a consumer of a queue, under a tag that is free; raises what ``Subscription`` does."""
     connection = channel.connection
@@ -105,7 +114,9 @@ def open_consumer(
         exclusive=exclusive,
         priority=priority,
         no_local=no_local,
+        start=start,
     )
+    channel.reads_streams |= start is not None
     if (direct := connection.direct_feeds.get(queue)) is not None:
         consumer.move(direct_feed(consumer.home, direct))
     connection.begin(consumer)
@@ -154,6 +165,8 @@ def _reject(channel: ServerChannel, method: BasicReject) -> None:
 
 
 def _settle(channel: ServerChannel, tag: int, outcome: Outcome, *, multiple: bool) -> None:
+    if channel.reads_streams and outcome is not Outcome.ACCEPT:
+        check_settled(channel, tag, "basic.nack and basic.reject", multiple=multiple)
     if multiple:
         channel.unsettled.settle_up_to(tag, outcome)
     else:
@@ -166,6 +179,8 @@ def _recover(channel: ServerChannel, method: BasicRecover) -> None:
 
 
 def _recover_async(channel: ServerChannel, method: BasicRecover | BasicRecoverAsync) -> None:
+    if channel.reads_streams:
+        check_settled(channel, 0, "basic.recover", multiple=True)
     if method.requeue:
         channel.unsettled.requeue_all()
     else:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import replace
+
 from triomq.actors import Request
 from triomq.core import (
     Bind,
@@ -22,7 +24,8 @@ from triomq.core import (
 )
 from triomq.endpoints.amqp.arguments import queue_options, sink_options
 from triomq.endpoints.amqp.policies import APPLY_TO, policy_definition
-from triomq.endpoints.amqp.refusals import ARGUMENTS, AMQPRefusal, on_wire, reply_code_of
+from triomq.endpoints.amqp.queue_types import QueueType
+from triomq.endpoints.amqp.refusals import ARGUMENTS, AMQPRefusal, on_wire, reply_code_of, stream_arguments
 from triomq.endpoints.base.context import BrokerContext, DomainAccess
 from triomq.errors import Refused
 from triomq.protocols.control import (
@@ -120,14 +123,18 @@ def _sink_options(found: DefinedExchange) -> SinkOptions:
 
 
 def _queue_options(found: DefinedQueue) -> QueueOptions:
-    return queue_options(
+    arguments, most = dict(found.arguments), None
+    if arguments.get("x-queue-type") == QueueType.STREAM.value:
+        most = arguments.pop("x-max-length", None)  # which clients may not give, and this program may
+    options = queue_options(
         found.name,
         found.vhost,
-        found.arguments,
+        arguments,
         durable=found.durable,
         exclusive=False,
         auto_delete=found.auto_delete,
     )
+    return replace(options, max_length=most) if isinstance(most, int) else options
 
 
 # Out
@@ -226,12 +233,15 @@ def _defined_exchange(sink: SinkState, vhost: str) -> DefinedExchange:
 
 def _defined_queue(queue: QueueState, vhost: str) -> DefinedQueue:
     options = queue.declared
+    arguments = _arguments(options, QueueOptions())
+    if options.stream is not None:
+        arguments |= {"x-queue-type": QueueType.STREAM.value, **stream_arguments(options.stream)}
     return DefinedQueue(
         name=sayable(queue.name),
         vhost=vhost,
         durable=options.durable,
         auto_delete=options.auto_delete,
-        arguments={**_arguments(options, QueueOptions()), **dict(options.notes)},
+        arguments={**arguments, **dict(options.notes)},
     )
 
 

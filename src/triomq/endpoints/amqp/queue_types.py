@@ -1,13 +1,14 @@
 """The types of queues that RabbitMQ's clients ask for (``x-queue-type``), and what each of them takes.
 
-Here a queue is a queue. One of the type quorum is durable, may limit how often a message comes back, and tells
-consumers how often it did; what else the type means with RabbitMQ is about several machines.
+Classic and quorum are one kind of queue here. One of the type quorum is durable, may limit how often a message comes
+back, and tells consumers how often it did; what else the type means with RabbitMQ is about several machines. A stream
+is another thing: it keeps what was read (``streams``).
 """
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from triomq.core import QueueOptions
+from triomq.core import Inequivalent, QueueOptions
 from triomq.endpoints.content import type_name
 from triomq.errors import PreconditionFailed
 
@@ -23,6 +24,8 @@ class QueueType(Enum):
     """A queue like any other."""
     QUORUM = "quorum"
     """A durable queue that counts how often messages come back."""
+    STREAM = "stream"
+    """A queue that keeps what was read."""
 
     @property
     def refused(self) -> Sequence[str]:
@@ -48,7 +51,7 @@ class QueueType(Enum):
         for argument in self.refused:
             if argument in arguments:
                 raise PreconditionFailed(f"invalid arg '{argument}' {place} of queue type rabbit_{self.value}_queue")
-        if self is QueueType.QUORUM:
+        if self is not QueueType.CLASSIC:
             unfit = {"auto-delete": auto_delete, "exclusive-owner": exclusive, "non-durable": not durable}
             for unfitting, given in unfit.items():
                 if given:
@@ -66,6 +69,24 @@ _REFUSED = {
         *_STREAM_ONLY,
     ),
     QueueType.QUORUM: ("x-max-priority", "x-queue-master-locator", "x-queue-mode", "x-queue-version", *_STREAM_ONLY),
+    QueueType.STREAM: (
+        "x-max-length",
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-dead-letter-strategy",
+        "x-delivery-limit",
+        "x-expires",
+        "x-max-in-memory-bytes",
+        "x-max-in-memory-length",
+        "x-max-priority",
+        "x-message-ttl",
+        "x-overflow",
+        "x-queue-master-locator",
+        "x-queue-mode",
+        "x-queue-version",
+        "x-quorum-initial-group-size",
+        "x-single-active-consumer",
+    ),
 }
 
 
@@ -82,8 +103,7 @@ def queue_type(name: str, virtual_host: str, arguments: Mapping[str, object]) ->
     try:
         return QueueType(wanted)
     except ValueError:
-        hint = "; triomq has no streams, use 'classic' or 'quorum'" if wanted == "stream" else ""
-        raise PreconditionFailed(f"{place}: \"unsupported queue type '{wanted}'\"{hint}") from None
+        raise PreconditionFailed(f"{place}: \"unsupported queue type '{wanted}'\"") from None
 
 
 def check_named(name: str, arguments: Mapping[str, object]) -> None:
@@ -92,10 +112,29 @@ def check_named(name: str, arguments: Mapping[str, object]) -> None:
     Raises:
         PreconditionFailed: Those of its type have their names from clients.
     """
-    if not name and arguments.get(_ARGUMENT) == QueueType.QUORUM.value:
-        raise PreconditionFailed("Cannot declare a server-named queue for type rabbit_quorum_queue")
+    wanted = arguments.get(_ARGUMENT)
+    if not name and wanted in (QueueType.QUORUM.value, QueueType.STREAM.value):
+        raise PreconditionFailed(f"Cannot declare a server-named queue for type rabbit_{wanted}_queue")
 
 
 def is_quorum(options: QueueOptions) -> bool:
     """Return whether a queue was declared as one of the type quorum."""
     return (_ARGUMENT, QueueType.QUORUM.value) in options.notes
+
+
+def type_of(options: QueueOptions) -> QueueType:
+    """Return the type that a queue was declared with."""
+    if options.stream is not None:
+        return QueueType.STREAM
+    return QueueType.QUORUM if is_quorum(options) else QueueType.CLASSIC
+
+
+def check_type(name: str, current: QueueOptions, arguments: Mapping[str, object]) -> None:
+    """Check that a queue which is there is a stream if it is declared as one, and none if it is not.
+
+    Raises:
+        Inequivalent: It is not so.
+    """
+    kind, wanted = type_of(current), arguments.get(_ARGUMENT)
+    if (kind is QueueType.STREAM) is not (wanted == QueueType.STREAM.value):
+        raise Inequivalent(name, _ARGUMENT, wanted, None if kind is QueueType.CLASSIC else kind.value)

@@ -16,12 +16,15 @@ from triomq.core import (
     QueueStopped,
     SinkInternal,
     SinkInUse,
+    StreamOptions,
     UnknownDelivery,
 )
+from triomq.endpoints.amqp.ages import write_age
 from triomq.endpoints.content import type_name
 from triomq.errors import (
     AccessRefused,
     LimitExceeded,
+    NotForStreams,
     NotFound,
     PreconditionFailed,
     Refused,
@@ -87,6 +90,9 @@ _TEXTS: dict[type[Refused], str] = {
     QueueNotEmpty: "queue '{0}' in vhost '{1}' not empty",
 }
 
+_METHODS = {"get": "basic.get", "purge": "queue.purge"}
+"""What the core refuses to do with streams, by the methods that ask for it."""
+
 _CODES: tuple[tuple[type[Refused], int], ...] = (
     (NotFound, 404),
     (AccessRefused, 403),
@@ -107,6 +113,9 @@ def reply_code_of(refused: TriomqError, virtual_host: str, resource: str) -> Rep
     if isinstance(refused, AMQPRefusal):
         return refused.answer
     code = next((code for kind, code in _CODES if isinstance(refused, kind)), 541)
+    if isinstance(refused, NotForStreams):
+        where = f"queue '{refused.name}' in vhost '{virtual_host}'"
+        return ReplyCode(540, f"{_METHODS.get(refused.what, refused.what)} not supported by stream queues {where}")
     if isinstance(refused, Inequivalent):
         return ReplyCode(code, _inequivalent(refused, virtual_host, resource))
     if isinstance(refused, UnknownDelivery):
@@ -128,6 +137,8 @@ def _inequivalent(refused: Inequivalent, virtual_host: str, resource: str) -> st
 
 def _different(refused: Inequivalent) -> tuple[str, object, object]:
     """Return the argument that differs, inside the notes if need be."""
+    if refused.option == "stream":
+        return _different_streams(refused.received, refused.current)
     if refused.option != "notes":
         option = refused.option
         return ARGUMENTS.get(option, option), on_wire(option, refused.received), on_wire(option, refused.current)
@@ -136,6 +147,28 @@ def _different(refused: Inequivalent) -> tuple[str, object, object]:
         if received.get(name) != current.get(name):
             return name, received.get(name), current.get(name)
     return "arguments", refused.received, refused.current
+
+
+def _different_streams(received: object, current: object) -> tuple[str, object, object]:
+    """Return the argument of streams that differs; their type, if one of them is none."""
+    if isinstance(received, StreamOptions) and isinstance(current, StreamOptions):
+        ours, theirs = stream_arguments(current), stream_arguments(received)
+        for name in (*theirs, *ours):
+            if theirs.get(name) != ours.get(name):
+                return name, theirs.get(name), ours.get(name)
+    kind = "stream"
+    return "x-queue-type", kind if received is not None else None, kind if current is not None else None
+
+
+def stream_arguments(options: StreamOptions) -> dict[str, object]:
+    """Return the arguments of a stream that differ from a plain declare, as clients write them."""
+    plain = StreamOptions()
+    found: dict[str, object] = {}
+    if options.max_age is not None:
+        found["x-max-age"] = write_age(options.max_age)
+    if options.segment_bytes != plain.segment_bytes:
+        found["x-stream-max-segment-size-bytes"] = options.segment_bytes
+    return found
 
 
 def on_wire(option: str, value: object) -> object:

@@ -26,7 +26,7 @@ from triomq.endpoints.amqp.arguments import plain_arguments, queue_options, sink
 from triomq.endpoints.amqp.channel import Handler, ServerChannel
 from triomq.endpoints.amqp.names import STANDARD_EXCHANGES, generated_name, named, queue_named
 from triomq.endpoints.amqp.permissions import require_queue
-from triomq.endpoints.amqp.queue_types import check_named
+from triomq.endpoints.amqp.queue_types import check_named, check_type
 from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.amqp.reply_queues import declared_reply_queue
 from triomq.endpoints.content import is_reply_queue
@@ -162,7 +162,8 @@ def _used(channel: ServerChannel, method: QueueDeclare) -> QueueState:
 def _declared(channel: ServerChannel, method: QueueDeclare) -> QueueState:
     connection = channel.connection
     name = method.queue or generated_name("amq.gen-")
-    if method.queue.startswith(_RESERVED) and method.queue not in connection.directory.queues:
+    existing = connection.directory.queues.get(name)
+    if existing is None and method.queue.startswith(_RESERVED):
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
     require_queue(channel, name, method)
     arguments = plain_arguments(method.arguments)
@@ -174,7 +175,10 @@ def _declared(channel: ServerChannel, method: QueueDeclare) -> QueueState:
         durable=method.durable,
         exclusive=method.exclusive,
         auto_delete=method.auto_delete,
+        exists=existing is not None,
     )
+    if existing is not None:
+        check_type(name, existing.declared, arguments)
     try:
         return connection.ask_unguarded(connection.domain, DeclareQueue(name, options, connection.session))
     except ForeignName as refused:

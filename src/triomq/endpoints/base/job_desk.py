@@ -40,7 +40,10 @@ class FoundJob(msgspec.Struct, frozen=True):
 
 
 class DeadJob(msgspec.Struct, frozen=True):
-    """A job that has failed for good.
+    """A job that has failed for good, whole: to be sent again too.
+
+    What a listing shows of it, without payload and traceback and as text that any terminal takes, is ``DeadJobRecord``
+    of ``protocols.control``: the answer of a wire, of which an owner of jobs knows nothing.
 
     Args:
         place: Its message's number in the queue of dead letters, the oldest first.

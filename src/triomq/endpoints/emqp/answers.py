@@ -1,6 +1,7 @@
 """The way of an answer back to who has asked: an eMQP peer, or a queue that a message of another wire names."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from triomq.core import Properties, PublishingPaused
@@ -43,10 +44,13 @@ def answer_all(worker: "EMQPPeer", origin: Origin, answers: Sequence[tuple[bytes
 
 
 def _answer_elsewhere(worker: "EMQPPeer", job: "DispatchedJob", message: bytes) -> None:
-    """Publish the answer to where a job of another wire wants it, in that one's place."""
+    """Publish the answer to where a job of another wire wants it, in that one's place; later if memory is short now."""
     properties = Properties(content_type=JSON, correlation_id=job.correlation_id, persistent=False)
     try:
         if not worker.publish("", job.reply_to, message, properties):
             worker.count("unanswered", "there is no such queue any more", reply_to=job.reply_to)
-    except (Refused, PublishingPaused) as error:
+    except PublishingPaused as paused:
+        # No more of them wait than jobs were out, for each of which the worker had room.
+        worker.when_open(paused.pressure, partial(_answer_elsewhere, worker, job, message))
+    except Refused as error:
         worker.count("unanswered", str(error), reply_to=job.reply_to)

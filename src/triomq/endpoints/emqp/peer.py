@@ -318,7 +318,7 @@ class EMQPPeer(RouterClient):
             _HANDLERS.get(type(event), EMQPPeer.unknown)(self, event)
         elif self.engine.state == "guest" and now >= self._last_message + _SILENT_GUEST:
             self.leave()
-        elif self.engine.state == "left" and self.worker is not None and self.worker.out:
+        elif self.engine.state == "left" and self.worker is not None and not self.worker.is_done:
             # Its jobs are waited for, and only a message can show that nobody is there any more.
             self.send(*command(b"HEARTBEAT", self.new_id(), b"%.6f" % self.context.unix_time()))
         self._flush()
@@ -354,7 +354,7 @@ class EMQPPeer(RouterClient):
 
     def end_when_done(self) -> None:
         """Leave, if that was said and nothing is out any more."""
-        if self._closing and (self.worker is None or not self.worker.out):
+        if self._closing and (self.worker is None or self.worker.is_done):
             self.leave()
 
     def put_back(self) -> None:

@@ -149,6 +149,11 @@ class WorkerSide:
         """Return what it has asked for and got."""
         return Work(self.queues, self.slots.free, len(self.out), self.done)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is out with it, nor claimed."""
+        return not self.out and not self._peer.hub.jobs.hold.waits_for(self.booked)
+
     def stop(self) -> None:
         """Take no more jobs; those that are out stay so."""
         for subscription in self._subscriptions:
@@ -190,6 +195,7 @@ class WorkerSide:
 
     def _maker(self, codec: int) -> _Maker:
         if codec == JOB_CODEC:
+            self.booked.register.tick()
             return self.booked.admit
         return self._own_job if codec == EMQP_CODEC else self._foreign_job
 
@@ -278,6 +284,7 @@ class WorkerSide:
             replies: The request, the message and the extension of each REPLY.
         """
         now, out = trio.current_time(), self.out
+        self.booked.register.tick()
         origin: Origin | None = None
         answers: list[tuple[bytes, bytes, Extension]] = []  # to jobs of that origin
         batch: Batch | None = None

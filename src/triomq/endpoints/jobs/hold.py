@@ -83,6 +83,8 @@ class Hold:
         self._leave = leave
         self._opened = now()
         self._held: dict[bytes, Held] = {}
+        self.on_cancelled: Callable[[BookedJob], object] | None = None
+        """Called with a job that its worker was asked to end, and has let go of instead: it is to be cancelled."""
         self.is_after_restart = False
         """Whether the broker had jobs before it was restarted, and the hold for that is not over."""
         self.is_begun = False
@@ -147,7 +149,7 @@ class Hold:
             if job.terms.key:
                 self._occupy(job)
         held.runner, held.attempt, held.until = runner, attempt, inf
-        _run(held)
+        self._run(held)
         self.claimed += 1
         if held.is_out:
             del self._held[job.id]
@@ -192,16 +194,22 @@ class Hold:
         if job.terms.key:
             self._occupy(job)
         if held.runner is not None:
-            _run(held)
+            self._run(held)
 
     def answered(self, job: bytes, attempt: int, runner: Runner, answer: object) -> bool:
         """Note what a worker says of a job that it has claimed, before its message has come out.
+
+        Args:
+            job: Its id.
+            attempt: Of which attempt it says that; 0 if it does not say.
+            runner: The worker.
+            answer: What it says.
 
         Returns:
             Whether the answer waits for the message; if not, it is none of a claimed job.
         """
         held = self._held.get(job)
-        if held is None or held.runner is not runner or held.attempt != attempt or held.answer is not None:
+        if held is None or held.runner is not runner or attempt not in (0, held.attempt) or held.answer is not None:
             return False
         held.answer, held.until = answer, self._now() + ANSWER_SECONDS
         return True
@@ -210,7 +218,7 @@ class Hold:
         """Forget the claims of a worker that has gone; what it has answered stays."""
         for held in [held for held in self._held.values() if held.runner is runner and held.answer is None]:
             held.runner, held.until = None, self._opened + HOLD_SECONDS
-            _stop(held)
+            self._stop(held)
             if held.until <= self._now():
                 self._end(held)
 
@@ -219,8 +227,8 @@ class Hold:
         held = self._held.get(job)
         if held is not None and held.runner is runner and held.answer is None:
             held.runner = None
-            _stop(held)
             self._end(held)
+            self._stop(held)
 
     def has(self, job: bytes, runner: Runner) -> bool:
         """Return whether a worker has claimed a job whose message has not come out yet."""
@@ -242,6 +250,10 @@ class Hold:
         if held is not None and held.runner is None and job.terms.key:
             self._leave(job)
 
+    def waits_for(self, runner: Runner) -> bool:
+        """Return whether a worker has yet to answer a job that it has claimed."""
+        return any(held.runner is runner and held.answer is None for held in self._held.values())
+
     def release(self) -> int:
         """Let those go out again that nobody has claimed in time, and return how many; to be called at ``until``."""
         now = self._now()
@@ -260,17 +272,19 @@ class Hold:
         """Hold a job no longer."""
         del self._held[held.job.id]
         if held.answer is not None:  # its message has never come
-            _stop(held)
+            self._stop(held)
         if held.job.terms.key:
             self._leave(held.job)
 
+    def _stop(self, held: Held) -> None:
+        """Have a job wait again; one that was being cancelled does not begin any more."""
+        job = held.job
+        is_cancelled = job.stage == "cancelling"
+        job.stage, job.runner, job.since = "queued", None, self._now()
+        if is_cancelled and self.on_cancelled is not None:
+            self.on_cancelled(job)
 
-def _run(held: Held) -> None:
-    """Have a job run with who says that it has it."""
-    held.job.stage, held.job.attempt, held.job.runner = "running", held.attempt, held.runner
-
-
-def _stop(held: Held) -> None:
-    """Have a job wait again; one that was being cancelled does not begin any more."""
-    held.job.stage = "cancelled" if held.job.stage == "cancelling" else "queued"
-    held.job.runner = None
+    def _run(self, held: Held) -> None:
+        """Have a job run with the worker that says it has it."""
+        held.job.stage, held.job.attempt, held.job.runner = "running", held.attempt, held.runner
+        held.job.since = self._now()

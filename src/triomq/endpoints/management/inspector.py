@@ -17,7 +17,16 @@ import msgspec
 import trio
 
 from triomq.actors import Ref
-from triomq.core import Browse, Directory, Entry, QueueMessage, QueueState, Session, process_memory
+from triomq.core import (
+    Browse,
+    Directory,
+    Entry,
+    QueueMessage,
+    QueueState,
+    Session,
+    StreamStatistics,
+    process_memory,
+)
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.statistics import ClientStatistics, Role, ScheduleStatistics
@@ -42,6 +51,7 @@ from triomq.protocols.control import (
     ServedQueue,
     ShowTree,
     SinkRecord,
+    StreamRecord,
     Totals,
     WorkerRecord,
     encode,
@@ -92,9 +102,9 @@ class DomainInspector:
             backlogs = [queue.backlog for _, queue in named]
             ready = [backlog.resident + backlog.paged for backlog in backlogs]
             most = sorted(range(len(named)), key=ready.__getitem__, reverse=True)  # which costs less than a heap here
-            return (Paged(None, _queue_record(*named[place])) for place in most[: asked.limit])
+            return (Paged(None, _queue_record(*named[place]), _shorten_queue) for place in most[: asked.limit])
         named = _named(queues, asked.pattern, asked.after, asked.limit + 1)  # one more: is there a next page?
-        return (Paged(name, _queue_record(name, queue)) for name, queue in named)
+        return (Paged(name, _queue_record(name, queue), _shorten_queue) for name, queue in named)
 
     def list_sinks(self, asked: ListSinks) -> Iterable[Paged[SinkRecord]]:
         """List sinks by name."""
@@ -276,7 +286,7 @@ class BrokerInspector:
             consumers=sum(found.consumers for found in connections),
             queues=len(found),
             sinks=sum(len(directory.sinks) for directory in directories),
-            ready=sum(queue.ready for queue in found),
+            ready=sum(queue.ready for queue in found if queue.stream is None),  # records of streams wait for nobody
             unsettled=sum(queue.unsettled for queue in found),
             published=sum(queue.published for queue in found),
             delivered=sum(queue.delivered for queue in found),
@@ -364,7 +374,27 @@ def _queue_record(name: str, queue: QueueState) -> QueueRecord:
         origin=_origin(queue.origin),
         rejected=statistics.rejected,
         exhausted=statistics.exhausted,
+        kind="queue" if statistics.stream is None else "stream",
+        stream=None if statistics.stream is None else _stream_record(statistics.stream),
     )
+
+
+def _stream_record(stream: StreamStatistics) -> StreamRecord:
+    bounds = stream.bounds
+    return StreamRecord(
+        first=bounds.first,
+        next=bounds.stop,
+        last_time=bounds.last_time / 1_000_000 if bounds.last_time else None,
+        segments=stream.segments,
+        lags={sayable(group): lag for group, lag in stream.lags.items()},
+    )
+
+
+def _shorten_queue(record: QueueRecord, room: int) -> QueueRecord:
+    """Leave the groups of a stream out."""
+    if record.stream is None:
+        return record
+    return msgspec.structs.replace(record, stream=msgspec.structs.replace(record.stream, lags=None))
 
 
 def _origin(origin: str) -> str | None:

@@ -13,6 +13,17 @@ from triomq.protocols.control.definitions import (
     join_definitions,
     read_definitions,
 )
+from triomq.protocols.control.job_records import (
+    CancelledJob,
+    DeadJobRecord,
+    JobDetails,
+    JobTotals,
+    LiveJobRecord,
+    RequeuedJob,
+    ScheduleRecord,
+    ServedQueue,
+    WorkerRecord,
+)
 from triomq.protocols.control.operations import (
     OPERATIONS,
     BrowseQueue,
@@ -40,23 +51,15 @@ from triomq.protocols.control.operations import (
 from triomq.protocols.control.records import (
     ActorRecord,
     BindingRecord,
-    CancelledJob,
     ConnectionRecord,
     Cursor,
-    DeadJobRecord,
     Forgotten,
-    JobDetails,
-    JobTotals,
-    LiveJobRecord,
     MessageRecord,
     Page,
     QueueRecord,
-    RequeuedJob,
-    ScheduleRecord,
-    ServedQueue,
     SinkRecord,
+    StreamRecord,
     Totals,
-    WorkerRecord,
 )
 
 __all__ = [
@@ -108,6 +111,7 @@ __all__ = [
     "ShowJob",
     "ShowTree",
     "SinkRecord",
+    "StreamRecord",
     "Totals",
     "WorkerRecord",
     # As JSON

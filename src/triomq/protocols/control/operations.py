@@ -10,24 +10,26 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 
 from triomq.protocols.control.definitions import Definitions
-from triomq.protocols.control.records import (
-    ActorRecord,
-    BindingRecord,
+from triomq.protocols.control.job_records import (
     CancelledJob,
-    ConnectionRecord,
     DeadJobRecord,
-    Forgotten,
     JobDetails,
     JobTotals,
     LiveJobRecord,
+    RequeuedJob,
+    ScheduleRecord,
+    WorkerRecord,
+)
+from triomq.protocols.control.records import (
+    ActorRecord,
+    BindingRecord,
+    ConnectionRecord,
+    Forgotten,
     MessageRecord,
     Page,
     QueueRecord,
-    RequeuedJob,
-    ScheduleRecord,
     SinkRecord,
     Totals,
-    WorkerRecord,
 )
 
 R_co = TypeVar("R_co", covariant=True)

@@ -80,6 +80,22 @@ class TapClientEngine(TapEngine[ClientEvent]):
         if isinstance(message, ServerClosing):
             self._finish()
 
+    def receive_data(self, data: bytes) -> None:
+        """Read bytes from the peer; ``b""`` means that it will send no more."""
+        if not data and self.state in self._holding:
+            self._read_last()
+        super().receive_data(data)
+
+    def _read_last(self) -> None:
+        """Read why the server has ended the connection before we have taken our turn, if it has said so."""
+        try:
+            frame = self._reader.next()
+            message = None if frame is None else self._decode(frame)
+        except PeerError:
+            return
+        if isinstance(message, ServerClosing):
+            self._take(message)
+
     def _check_answer(self, answer: TapRequest) -> None:
         number, kind = self._unanswered[0] if self._unanswered else (None, None)
         if number != answer.number or (kind is not type(answer) and not isinstance(answer, RequestRefused)):

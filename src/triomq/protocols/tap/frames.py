@@ -120,7 +120,11 @@ def frame(message: TapMessage) -> bytes:
 
 def frame_with_chunks(message: TapMessage, chunks: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
     """Write a message whose last field is empty bytes as a frame with chunks in their place, which are not copied."""
-    body = _encode(message)
     size = sum(map(len, chunks))
-    head = body.removesuffix(_EMPTY_BIN) + _BIN_32.pack(0xC6, size)
+    head = head_of(message) + _BIN_32.pack(0xC6, size)
     return [(len(head) + size).to_bytes(LENGTH, "big") + head, *chunks]
+
+
+def head_of(message: TapMessage) -> bytes:
+    """Write a message whose last field is empty bytes without that field."""
+    return _encode(message).removesuffix(_EMPTY_BIN)

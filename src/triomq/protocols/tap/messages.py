@@ -173,7 +173,7 @@ class StageAsked(TapRequest, frozen=True, tag=20):
 
     Args:
         number: the request's.
-        sink: where they will go.
+        sink: where they will go; the empty one is the default sink, whose keys are names of queues.
         writer: who writes: one query into one sink.
         batch: which of the writer's batches they belong to.
         part: which part of the batch: a task's.
@@ -182,7 +182,7 @@ class StageAsked(TapRequest, frozen=True, tag=20):
     """
 
     wire_name = "STAGE"
-    sink: Name
+    sink: Word
     writer: Name
     batch: Offset
     part: Number
@@ -197,7 +197,7 @@ class CommitAsked(TapRequest, frozen=True, tag=21):
     """
 
     wire_name = "COMMIT"
-    sink: Name
+    sink: Word
     writer: Name
     batch: Offset
     attempts: Annotated[dict[Number, Offset], msgspec.Meta(max_length=MOST_PARTS)]
@@ -207,7 +207,7 @@ class AbortAsked(TapRequest, frozen=True, tag=22):
     """Drop what was staged for a batch: all of it, or one attempt at one part. Answered by DONE."""
 
     wire_name = "ABORT"
-    sink: Name
+    sink: Word
     writer: Name
     batch: Offset
     part: Number | None = None

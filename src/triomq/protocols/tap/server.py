@@ -10,7 +10,7 @@ from triomq.errors import LocalProtocolError
 from triomq.protocols.tap.codes import LONGEST_TEXT, CloseCode, PeerError, RefusalCode
 from triomq.protocols.tap.engine import TapEngine
 from triomq.protocols.tap.events import ServerEvent
-from triomq.protocols.tap.frames import frame, frame_with_chunks
+from triomq.protocols.tap.frames import frame, frame_with_chunks, head_of
 from triomq.protocols.tap.messages import (
     ANSWERED_BY,
     VERSION,
@@ -100,6 +100,16 @@ class TapServerEngine(TapEngine[ServerEvent]):
         answer = RecordsAnswered(number, bounds, _NOTHING)
         if self._may_answer(answer):
             self.outbox.put(*frame_with_chunks(answer, chunks))
+
+    def records_head(self, number: int, bounds: PartitionBounds) -> bytes:
+        """Answer FETCH by somebody else, who writes the answer to the socket; nothing may be sent until that is done.
+
+        Returns:
+            The message without its last field. A length of all goes before it, and MessagePack's ``bin 32`` with the
+            chunks behind it.
+        """
+        answer = RecordsAnswered(number, bounds, _NOTHING)
+        return head_of(answer) if self._may_answer(answer) else b""
 
     def refuse(self, number: int, code: RefusalCode, text: str, bounds: PartitionBounds | None = None) -> None:
         """Answer any request by why it is refused."""

@@ -15,6 +15,9 @@ Sending and receiving are two tasks: with one, a host that sends a large read wh
 for the broker, and the broker for it.
 """
 
+import os
+import socket
+from array import array
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,12 +31,14 @@ from triomq.store.frames import (
     BatchesCommitted,
     Buffers,
     ChunksFetched,
+    ChunksSent,
     DelayedFetched,
     FetchFailed,
     FromStore,
     PiecesRecovered,
     RecordFetched,
     SegmentsFetched,
+    SendChunks,
     SettleEarly,
     StoreFailed,
     StoreFrameReader,
@@ -150,9 +155,21 @@ class StoreSession:
         with suppress(trio.BrokenResourceError):  # the receiving task sees the end as well
             while True:
                 for frame in self._frames_to_send():
-                    await send_gathered(self._stream, encode_frame(frame))
+                    if isinstance(frame, SendChunks):
+                        await self._lend(frame)
+                    else:
+                        await send_gathered(self._stream, encode_frame(frame))
                 await self._wanted.wait()
                 self._wanted = trio.Event()
+
+    async def _lend(self, frame: SendChunks) -> None:
+        """Send a request with a duplicate of the socket that it is about."""
+        descriptor = self._journal.take_descriptor(frame.number)
+        if descriptor is not None:
+            try:
+                await send_gathered(self._stream, encode_frame(frame), descriptor)
+            finally:
+                os.close(descriptor)
 
     def _frames_to_send(self) -> list[ToStore]:
         journal, again = self._journal, self._again
@@ -219,6 +236,8 @@ class StoreSession:
                 self._journal.fetched(frame.number, frame.value)
             case ChunksFetched():
                 self._journal.fetched(frame.number, frame.chunks)
+            case ChunksSent():
+                self._journal.fetched(frame.number, frame)
             case FetchFailed():
                 self._journal.fetched(frame.number, frame.failed.error)
             case BackedUp():
@@ -243,18 +262,26 @@ class StoreSession:
             raise copy.error
 
 
-async def send_gathered(stream: trio.abc.Stream, buffers: Buffers) -> None:
-    """Send buffers one behind the other; to a socket many with each call, for the kernel to gather."""
-    if len(buffers) == 1 or not isinstance(stream, trio.SocketStream):
+async def send_gathered(stream: trio.abc.Stream, buffers: Buffers, descriptor: int | None = None) -> None:
+    """Send buffers one behind the other; to a socket many with each call, for the kernel to gather.
+
+    Args:
+        stream: To the other side.
+        buffers: What to send.
+        descriptor: Goes with the first byte, over a socket that can do that.
+    """
+    if (len(buffers) == 1 and descriptor is None) or not isinstance(stream, trio.SocketStream):
         for buffer in buffers:
             await stream.send_all(buffer)
         return
+    ancillary = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [descriptor]))]
     position, sent = 0, 0  # of the first buffer that has not left whole, and how much of it has
     while position < len(buffers):
         some = buffers[position : position + _VECTOR]
         some[0] = memoryview(some[0])[sent:]
         try:
-            sent += await stream.socket.sendmsg(some)
+            sent += await stream.socket.sendmsg(some, ancillary)
+            ancillary = []
         except OSError as error:
             raise trio.BrokenResourceError("the host of the store has ended") from error
         while position < len(buffers) and sent >= len(buffers[position]):

@@ -52,7 +52,10 @@ def field(octets: bytes, name: bytes = b"n") -> Asking:
         if found is None:
             yield "reset"
             return
-        yield found.decode().name
+        method = found.decode()
+        yield method.name
+        if not isinstance(method, Basic.GetOk):
+            return  # whether it waits for a close-ok longer than this session does is its own choice
         same = peer.read_content()[0] == b"\x20\x00" + table
         yield f"as it was: {same}"
 

@@ -1,0 +1,98 @@
+"""The configuration of a tap endpoint."""
+
+from collections.abc import Collection
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import msgspec
+
+from triomq.checked import Checked
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.endpoint_config import EndpointConfig
+from triomq.errors import ConfigError
+from triomq.protocols.tap import LARGEST_FRAME, LEAST_FRAME, Settings
+from triomq.transports import TLS, name_of
+
+if TYPE_CHECKING:
+    from triomq.endpoints.tap.endpoint import TapEndpoint
+
+_PORT, _TLS_PORT = 47280, 47281
+"""Not registered with anybody; beside the ports of eMQP."""
+
+
+class Tap(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag="tap"):
+    """Where and how to listen for tap.
+
+    Args:
+        host: Name or address; ``localhost`` is both loopback addresses.
+        port: Port; 0 takes one that is free. Without it 47280, or 47281 with ``tls``.
+        path: Path of a Unix socket to listen on instead; host and port are not used then.
+        domain: Where clients work that name no domain.
+        max_frame: Bytes of the largest frame that a client may send, and so of the largest chunk that it may stage.
+        tls: How to speak TLS; none is not at all.
+        allow_plain_insecure: Let clients on other machines send their passwords in plain text, without TLS.
+    """
+
+    protocol: ClassVar[str] = "tap"
+
+    host: str = "localhost"
+    port: Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)] | None = None
+    path: str = ""
+    domain: str = "default"
+    max_frame: Annotated[int, msgspec.Meta(ge=LEAST_FRAME, le=LARGEST_FRAME)] = 16 * 1024 * 1024
+    tls: TLS | None = None
+    allow_plain_insecure: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the fields, and choose the port that clients expect."""
+        super().__post_init__()
+        if self.port is None:
+            msgspec.structs.force_setattr(self, "port", _PORT if self.tls is None else _TLS_PORT)
+
+    @property
+    def name(self) -> str:
+        """The endpoint's name in the tree of actors."""
+        return f"tap-{self.path.strip('/').replace('/', '-')}" if self.path else f"tap-{self.host}-{self.port}"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts whose addresses it listens on; none with a ``path``."""
+        return () if self.path else (self.host,)
+
+    @property
+    def place(self) -> str:
+        """Where it listens as configured."""
+        return self.path or name_of((self.host, self.port or 0))
+
+    def bound_to(self, port: int) -> "Tap":
+        """Return the same configuration with the port that was found."""
+        return msgspec.structs.replace(self, port=port)
+
+    def check(self, domains: Collection[str]) -> None:
+        """Check that there is the domain; see ``EndpointConfig``."""
+        super().check(domains)
+        if self.domain not in domains:
+            raise ConfigError(f"domain: found {self.domain!r}, but domains has {', '.join(map(repr, domains))}")
+
+    def make(self, broker: BrokerContext) -> "TapEndpoint":
+        """Create the actor that listens."""
+        from triomq.endpoints.tap.endpoint import TapEndpoint
+
+        return TapEndpoint(self, broker)
+
+    def client_url(self, address: str, credentials: str) -> str:
+        """Return the URL that a client connects with."""
+        return f"{'tap' if self.tls is None else 'taps'}://{credentials}@{address}"
+
+    def settings(self, mechanisms: tuple[str, ...], max_frame: int) -> Settings:
+        """Return what the engine needs to know.
+
+        Args:
+            mechanisms: Those that are offered, best first.
+            max_frame: What the broker's memory has room for at present.
+        """
+        return Settings(
+            max_frame=max(LEAST_FRAME, min(self.max_frame, max_frame)),
+            mechanisms=mechanisms,
+            product=f"triomq {version('triomq')}",
+        )

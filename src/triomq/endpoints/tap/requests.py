@@ -1,0 +1,112 @@
+"""What a connection does for each event; what takes longer to tell has files of its own."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from triomq.core import AskBounds, QueueState, SetPosition
+from triomq.endpoints.tap.fetching import PendingFetch, fetch, fetch_again
+from triomq.endpoints.tap.login import challenge_answered, login_requested
+from triomq.endpoints.tap.partitions import OtherIdentity, partition_of, partitions_of, shown
+from triomq.endpoints.tap.staging import abort, commit, stage
+from triomq.protocols.tap import (
+    AbortAsked,
+    AckAsked,
+    ChallengeAnswered,
+    CommitAsked,
+    EndOfStream,
+    Failed,
+    FetchAsked,
+    LoginRequested,
+    OffsetsAsked,
+    PingAsked,
+    Request,
+    ServerEvent,
+    StageAsked,
+)
+
+if TYPE_CHECKING:
+    from triomq.endpoints.tap.connection import TapServerConnection
+
+
+def _ping(connection: "TapServerConnection", event: PingAsked) -> None:
+    connection.engine.done(event.number)
+
+
+def _offsets(connection: "TapServerConnection", event: OffsetsAsked) -> None:
+    """Answer what each partition has, and where the group is."""
+    connection.require_read(event.stream)
+    found = []
+    for stream in partitions_of(connection.directory, event.stream, connection.session):
+        bounds = connection.ask_unguarded(stream.ref, AskBounds())
+        found.append(shown(bounds, _position(stream, event.group) if event.group else None))
+    connection.engine.bounds(event.number, found)
+
+
+def _position(stream: QueueState, group: str) -> int | None:
+    positions: dict[str, int] = stream.backlog.positions  # type: ignore[attr-defined]  # a stream's log has them
+    return positions.get(group)
+
+
+def _ack(connection: "TapServerConnection", event: AckAsked) -> None:
+    """Set all positions, or none if one is of a partition that is another one or not there."""
+    connection.require_read(event.stream)
+    streams = []
+    for number, position in event.positions.items():
+        stream = partition_of(connection.directory, event.stream, number, connection.session)
+        bounds = connection.ask_unguarded(stream.ref, AskBounds())
+        if position.identity not in (None, bounds.identity):
+            raise OtherIdentity(event.stream, shown(bounds))
+        streams.append((stream, position.next))
+    for stream, offset in streams:
+        connection.ask_unguarded(stream.ref, SetPosition(event.group, offset))
+    connection.engine.done(event.number)
+    persistence = connection.directory.persistence
+    if persistence is not None and any(stream.durable for stream, _ in streams):
+        persistence.mark_sync_point()
+        connection.hold_replies(persistence)  # DONE says that they are on disk
+
+
+REQUESTS: dict[type[Request], Callable[["TapServerConnection", Request], None]] = cast(
+    "dict[type[Request], Callable[[TapServerConnection, Request], None]]",
+    {
+        AbortAsked: abort,
+        AckAsked: _ack,
+        CommitAsked: commit,
+        FetchAsked: fetch,
+        OffsetsAsked: _offsets,
+        PingAsked: _ping,
+        StageAsked: stage,
+    },
+)
+"""Request to function; the rows pair each function with the types that it is written for."""
+
+
+def _asked(connection: "TapServerConnection", event: Request) -> None:
+    if connection.may_go_on(event):
+        REQUESTS[type(event)](connection, event)
+
+
+def _failed(connection: "TapServerConnection", event: Failed) -> None:
+    connection.note(logging.WARNING, "connection failed", code=event.code, reason=event.text)
+    connection.ending = event.text
+
+
+def _end_of_stream(connection: "TapServerConnection", event: EndOfStream) -> None:
+    if event.unfinished:
+        connection.note(logging.WARNING, "a frame was not finished", bytes=event.unfinished)
+    connection.ending = connection.ending or "closed by the client"
+
+
+EVENTS: dict[type, Callable[["TapServerConnection", ServerEvent | PendingFetch], None]] = cast(
+    "dict[type, Callable[[TapServerConnection, ServerEvent | PendingFetch], None]]",
+    {
+        **dict.fromkeys(REQUESTS, _asked),
+        ChallengeAnswered: challenge_answered,
+        EndOfStream: _end_of_stream,
+        Failed: _failed,
+        LoginRequested: login_requested,
+        PendingFetch: fetch_again,
+    },
+)
+"""Event to function, likewise."""
