@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from triomq.core import Purge
-from triomq.endpoints.jobs import Terms, parking
+from triomq.endpoints.jobs import End, Terms, parking
 
-from .workshop import Worker, Workshop
+from .workshop import Out, Worker, Workshop
 
 QUEUES = ("q", "other")
 LIMITS = {"": 0, "one": 1, "two": 2}
@@ -33,6 +33,10 @@ class BookMachine(RuleBasedStateMachine):
         self.workshop = Workshop(*QUEUES)
         self.sent = 0
         self.accepted: dict[bytes, Terms] = {}
+        self.queue_of: dict[bytes, str] = {}
+        self.known: set[bytes] = set()
+        self.vanished: set[bytes] = set()
+        self.dead: list[tuple[Worker, Out]] = []
 
     @property
     def running(self) -> list[tuple[Worker, bytes]]:
@@ -84,23 +88,27 @@ class BookMachine(RuleBasedStateMachine):
             limit=LIMITS[key],
             tie=tie,
         )
-        standing = self.workshop.send(job, terms, queue=queue, delay=delay)
+        standing = self.workshop.send(job, terms, queue=queue, delay=delay, durable=True)
         if standing is None:
             assert not unique or not self.has_unique(unique, job)
             self.accepted[job] = terms
+            self.queue_of[job] = queue
+            self.known.add(job)
         elif standing.job != job:
             assert self.accepted[standing.job].unique == unique
 
     def has_unique(self, unique: str, but: bytes) -> bool:
         answered = dict(self.workshop.answers)
         return any(
-            terms.unique == unique and job not in answered and job != but for job, terms in self.accepted.items()
+            terms.unique == unique and job not in answered and job not in self.vanished and job != but
+            for job, terms in self.accepted.items()
         )
 
-    @precondition(lambda self: self.accepted)
+    @precondition(lambda self: self.known)
     @rule(data=st.data())
     def send_again(self, data: st.DataObject) -> None:
-        job = data.draw(st.sampled_from(list(self.accepted)))
+        """Send a job again of which this life of the book has heard: it is found out at once."""
+        job = data.draw(st.sampled_from(sorted(self.known)))
         standing = self.workshop.send(job, self.accepted[job])
         assert standing is not None
         assert standing.job == job
@@ -127,7 +135,29 @@ class BookMachine(RuleBasedStateMachine):
     def die(self, data: st.DataObject) -> None:
         worker = data.draw(st.sampled_from(self.workshop.workers))
         self.workshop.workers.remove(worker)
+        self.dead += [(worker, out) for out in worker.out.values()]
         worker.die()
+
+    @precondition(lambda self: self.dead)
+    @rule(data=st.data(), end=ENDS)
+    def late_reply(self, data: st.DataObject, end: End) -> None:
+        """Say something of an attempt whose worker counts as dead: nothing becomes of it."""
+        worker, out = data.draw(st.sampled_from(self.dead))
+        attempts = self.workshop.book.attempts
+        fate = self.workshop.stepped.turn(lambda: attempts.finish(out.job, out.attempt, worker, end))
+        assert (fate.end, fate.again_after) == (None, None)
+
+    @rule()
+    def restart(self) -> None:
+        """Kill all but the queues and the records."""
+        for worker in self.workshop.workers:
+            worker.vanish()
+        self.workshop.workers.clear()
+        self.dead.clear()
+        self.known.clear()
+        for queue in QUEUES:
+            self.workshop.crash(queue)
+        self.workshop.open_book()
 
     @precondition(lambda self: self.workshop.book.jobs)
     @rule(data=st.data(), tree=st.booleans())
@@ -138,7 +168,7 @@ class BookMachine(RuleBasedStateMachine):
     def requester_leaves(self) -> None:
         self.workshop.stepped.turn(lambda: self.workshop.book.endings.requester_left(b"requester"))
         for job in self.workshop.book.jobs.values():
-            assert not job.terms.tie or job.stage in ("cancelling", "cancelled")
+            assert not job.terms.tie or job.stage in ("cancelling", "cancelled", "expired")
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 10.0]))
     def wait(self, seconds: float) -> None:
@@ -150,7 +180,13 @@ class BookMachine(RuleBasedStateMachine):
 
     @rule(queue=st.sampled_from(QUEUES))
     def purge(self, queue: str) -> None:
-        """Remove all that is not out: those jobs end."""
+        """Remove all that is not out: those jobs end; of which this life of the book has not heard, they are gone."""
+        answered = dict(self.workshop.answers)
+        self.vanished |= {
+            job
+            for job, where in self.queue_of.items()
+            if where == queue and job not in answered and job not in self.workshop.book.jobs
+        }
         self.workshop.queues[queue].ref.ask_nowait(Purge())
 
     # What may never happen
@@ -187,7 +223,7 @@ class BookMachine(RuleBasedStateMachine):
             while worker.out:
                 worker.reply(next(iter(worker.out)))
             self.workshop.pass_time(parking.LOOK * 2)
-        assert self.accepted.keys() == {job for job, _ in self.workshop.answers}
+        assert self.accepted.keys() - self.vanished == {job for job, _ in self.workshop.answers}
         book = self.workshop.book
         assert (book.jobs, len(book.parking), book.parking.is_idle) == ({}, 0, True)
         assert not book.register.relations

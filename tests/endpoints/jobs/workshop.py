@@ -261,6 +261,11 @@ class Worker(InPlaceActor):
 
         self._workshop.stepped.turn(returned)
 
+    def vanish(self) -> None:
+        """End with the broker, which hears nothing of it."""
+        self.out = {}
+        self.slots.offer(-self.slots.free)
+
     def die(self) -> None:
         """Die with all that it has."""
 

@@ -99,9 +99,7 @@ class Endings:
         job.stage = end
         job.since = register.tick()
         register.relations.free_unique(job)
-        if end == "expired":  # its message says so in another life of the broker too
-            register.records.remove(job.id)
-        elif job.durable:
+        if job.durable:
             register.records.write(job)
         register.report(job, end, answered=False)
 

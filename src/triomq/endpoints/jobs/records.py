@@ -1,6 +1,7 @@
 """What is on disk of a job beside its message: what must be known of it before that comes out of its queue.
 
-One record for each durable job that holds a unique key, that has a parent, or that was cancelled while it waited. It is
+One record for each durable job that holds a unique key, that has a parent, or that was cancelled or has
+expired while it waited. It is
 written in the turn in which the job is published, so that there are both or neither, and removed at its end. A plain
 job has none.
 """
@@ -10,7 +11,7 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from triomq.endpoints.jobs.job import BookedJob, Sender
+from triomq.endpoints.jobs.job import OVER, BookedJob, Sender
 from triomq.endpoints.jobs.terms import Terms
 from triomq.errors import StoreCorrupt
 
@@ -46,14 +47,14 @@ class NoRecords:
 
 
 class JobRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A job on disk: see ``BookedJob`` and ``Terms``; ``is_cancelled`` makes it a tombstone."""
+    """A job on disk: see ``BookedJob`` and ``Terms``; ``is_over`` makes it a tombstone."""
 
     queue: str
     user: str
     requester: bytes
     unique: str
     parent: tuple[bytes, int]
-    is_cancelled: bool = False
+    is_over: bool = False
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -90,7 +91,7 @@ class RecordedJobs:
             name = names[0].encode("latin-1")
             terms = Terms(unique=found.unique, parent=found.parent)
             job = BookedJob(name, found.queue, Sender(found.user, found.requester), terms, durable=True)
-            if found.is_cancelled:
+            if found.is_over:
                 job.stage = "cancelled"
             self.jobs.add(name)
             self.partial.add(name)
@@ -98,9 +99,9 @@ class RecordedJobs:
 
     def write(self, job: BookedJob) -> None:
         """Write what must be known of a job without its message."""
-        is_cancelled = job.stage == "cancelled"
-        unique = "" if is_cancelled else job.terms.unique
-        record = JobRecord(job.queue, job.user, job.requester, unique, job.terms.parent, is_cancelled)
+        is_over = job.stage in OVER
+        unique = "" if is_over else job.terms.unique
+        record = JobRecord(job.queue, job.user, job.requester, unique, job.terms.parent, is_over)
         self._records.put(_names_of(job.id), _encode(record), is_new=job.id not in self.jobs)
         self.jobs.add(job.id)
 
