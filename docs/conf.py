@@ -42,6 +42,7 @@ nitpick_ignore = [
     ("py:class", "triomq.security.verifiers.ScramVerifier"),
     ("py:class", "triomq.core.queue.deadletter.Reason"),  # why a message becomes a dead letter
     ("py:class", "triomq.clients.dmp.link.DirectLink"),
+    ("py:class", "Outstanding"),  # what a connection has under way, of triomq.clients.emqp
     ("py:class", "triomq.clients.emqp.pending.PendingCommand"),  # what requests have in common with commands
     ("py:class", "triomq.endpoints.base.job_desk.JobDesk"),
     ("py:class", "triomq.store.frames.ReadRecord"),

@@ -86,7 +86,7 @@ async def prepared(
     directory: Path, *options: str, prefix: Sequence[str] = ()
 ) -> AsyncIterator[tuple[Harness, trio.Nursery]]:
     """Prepare a broker that is started in the nursery."""
-    with trio.fail_after(120):  # against hanging: beside other work a start takes some seconds
+    with trio.fail_after(300):  # against hanging: beside other work a start takes some seconds
         async with trio.open_nursery() as output:
             async with Harness(directory, Oracle(), *options, prefix=prefix) as harness:
                 yield harness, output

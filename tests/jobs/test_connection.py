@@ -51,6 +51,8 @@ async def test_map_tells_which_value_is_wrong(shop: Shop) -> None:
         await shop.add.map([1, 2, "3"])
     with pytest.raises(ValueError, match="shorter"):
         await shop.add.map([1, 2], [1])
+    with pytest.raises(WrongArguments, match=r"found int as argument 2 of map, .* the same for all by its name"):
+        await shop.add.map([1, 2], 3)
 
 
 async def test_wrong_argument_fails_at_the_caller(shop: Shop) -> None:

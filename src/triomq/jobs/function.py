@@ -167,6 +167,12 @@ class Caller(Sender[P], Generic[P, R]):
         from triomq.jobs.handle import Job
         from triomq.jobs.link import place_all, wait_placed
 
+        for number, each in enumerate(values, 1):
+            if not isinstance(each, Iterable):
+                raise WrongArguments(
+                    f"{self.definition.name}: found {type(each).__name__} as argument {number} of map, which takes an "
+                    "iterable for each of the first arguments; give what is the same for all by its name"
+                )
         link = self._link()
         orders = self._orders(zip(*values, strict=len(values) > 1), kwargs)
         jobs: list[Job[R]] = []

@@ -40,6 +40,10 @@ class Run(msgspec.Struct):
     is_done: bool = False
     has_died: bool = False
 
+    def __str__(self) -> str:
+        end = f"killed {self.ended:.3f}" if self.has_died else f"ended {self.ended:.3f}"
+        return f"{self.job}/{self.attempt} of {self.process} (begun {self.began:.3f}, {end})"
+
 
 class JobOracle:
     """What is known of all jobs; made with the run, and asked in its end.
@@ -126,7 +130,7 @@ class JobOracle:
                     continue
                 at_once.append(run)
                 if len(at_once) > most:
-                    shown = ", ".join(f"{one.job}/{one.attempt} of {one.process}" for one in at_once)
+                    shown = ", ".join(map(str, at_once))
                     yield f"{name} {key}: {len(at_once)} at a time: {shown}"
 
     def __str__(self) -> str:

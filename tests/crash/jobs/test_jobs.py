@@ -46,7 +46,7 @@ async def kill(directory: Path, kills: Sequence[str], seed: int, kind: str) -> J
 
 
 async def test_kills_of_workers_and_broker_lose_no_job(tmp_path: Path) -> None:
-    with trio.fail_after(120):
+    with trio.fail_after(400):
         await kill(
             tmp_path,
             ["a job's process", "broker, store and a worker"],
@@ -62,5 +62,5 @@ async def test_many_kills_lose_no_job(kind: str, tmp_path: Path, request: pytest
     if not rounds:
         pytest.skip("takes some minutes: --crash-rounds 50")
     seed = random.getrandbits(32) if seed is None else seed
-    with trio.fail_after(120 + 10 * rounds):
+    with trio.fail_after(400 + 20 * rounds):
         await kill(tmp_path, random.Random(seed).choices(list(KILLS), k=rounds), seed, kind)
