@@ -62,7 +62,7 @@ BACKLOGS = [
 ]
 
 
-class _Used:
+class Used:
     """Processor time from now on: of all a broker's processes, and of the first one."""
 
     def __init__(self, broker: Broker) -> None:
@@ -113,13 +113,13 @@ def measure(work: BacklogWork, count: int, broker: Broker) -> BacklogResult:
     watch = _Watch(broker)
     before = watch.look()
     with watch.running():
-        used = _Used(broker)
+        used = Used(broker)
         filled = _fill(broker, queue, count, work.size)
         in_all, own = used.each(count)
         if (found := control.count_messages(queue)) != count:
             raise RuntimeError(f"{found} of {count} messages are in the queue, though all are confirmed")
         full = watch.look()
-        used = _Used(broker)
+        used = Used(broker)
         drained = _drain(broker, queue, count)
         out_all, _ = used.each(count)
     control.call(frames.queue_delete(CHANNEL, queue), frames.QUEUE_DELETE_OK)
@@ -127,7 +127,7 @@ def measure(work: BacklogWork, count: int, broker: Broker) -> BacklogResult:
     return BacklogResult(count, count / filled, count / drained, in_all, own, out_all, before, full, watch.most)
 
 
-def _wait(flow: Flow, done: Callable[[], bool]) -> None:
+def wait(flow: Flow, done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE
     while not done():
         if time.monotonic() > deadline:
@@ -153,7 +153,7 @@ def _fill(broker: Broker, queue: str, count: int, size: int) -> float:
     flow.add_publisher(publisher)
     begin = time.monotonic()
     publisher.fill()
-    _wait(flow, lambda: publisher.confirmed >= count)
+    wait(flow, lambda: publisher.confirmed >= count)
     taken = time.monotonic() - begin
     connection.close()
     return taken
@@ -169,7 +169,7 @@ def _drain(broker: Broker, queue: str, count: int) -> float:
     unread = connection.take_unread()
     consumer = Consumer(connection.socket, unread, channel=CHANNEL, ack_every=100, on_progress=lambda: None)
     flow.add_consumer(consumer)
-    _wait(flow, lambda: consumer.received >= count)
+    wait(flow, lambda: consumer.received >= count)
     taken = time.monotonic() - begin
     connection.close()
     return taken

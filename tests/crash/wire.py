@@ -16,6 +16,7 @@ _METHOD, _HEADER, _BODY = 1, 2, 3
 _DELIVER, _ACK, _NACK = (60, 60), (60, 80), (60, 120)
 _CLOSED = (commands.Channel.Close, commands.Connection.Close)
 _PERSISTENT = 2
+_OFFSET = b"\x0fx-stream-offsetl"
 Reply = TypeVar("Reply", bound=Method)
 
 
@@ -32,11 +33,12 @@ class Refused(Exception):
 
 
 class Delivery(NamedTuple):
-    """A message that came out."""
+    """A message that came out; ``offset`` is that of a stream's record."""
 
     tag: int
     redelivered: bool
     body: bytes
+    offset: int = -1
 
 
 class Answer(NamedTuple):
@@ -102,6 +104,7 @@ class Wire:
         self._events: list[Event] = []
         self._deliver: tuple[int, bool, int] | None = None  # a delivery whose body has not come: tag, mark, octets left
         self._body = b""
+        self._offset = -1
 
     async def send(self, octets: bytes) -> None:
         """Write."""
@@ -163,6 +166,8 @@ class Wire:
             self._take_method(octets)
         elif kind == _HEADER and self._deliver is not None:
             self._deliver = (*self._deliver[:2], int.from_bytes(octets[11:19], "big"))
+            _, found, value = octets.partition(_OFFSET)
+            self._offset = int.from_bytes(value[:8], "big") if found else -1
             self._body = b""
             self._end_body()
         elif kind == _BODY:
@@ -174,7 +179,7 @@ class Wire:
         tag, redelivered, size = self._deliver
         if len(self._body) >= size:
             self._deliver = None
-            self._events.append(Delivery(tag, redelivered, self._body))
+            self._events.append(Delivery(tag, redelivered, self._body, self._offset))
 
     def _take_method(self, octets: bytes) -> None:
         found = struct.unpack_from(">HH", octets, 7)

@@ -1,0 +1,215 @@
+"""Whoever is killed, whenever: a stream has all that was confirmed, once, where its readers have seen it."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import trio
+from pamqp import commands
+
+from .harness import Harness
+from .message import Message, body_of, read_body
+from .oracle import Oracle
+from .scenarios import KILLS
+from .wire import Answer, Delivery, Gone, Wire, ack, publish
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the store's process in /proc")
+
+FEW = ("the broker", "the store", "both, the store frozen before", "both")
+STREAMS = ("one", "two", "three")
+WINDOW = 300
+
+
+class Records:
+    """What is known of one stream: made for a run, asked in the end.
+
+    Args:
+        name: The stream's.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.confirmed: set[Message] = set()
+        self.seen: dict[int, Message] = {}
+        self.problems: list[str] = []
+
+    def see(self, offset: int, body: bytes) -> None:
+        """Record what a reader got; it must be what others got there."""
+        message, _ = read_body(body)
+        if self.seen.setdefault(offset, message) != message:
+            self.problems.append(f"{self.name}: offset {offset} was {self.seen[offset]}, and is {message}")
+
+    def check(self) -> list[str]:
+        """Return what is wrong, once all was read."""
+        messages = list(self.seen.values())
+        if sorted(self.seen) != list(range(len(self.seen))):
+            self.problems.append(f"{self.name}: there are holes among {len(self.seen)} offsets")
+        if len(set(messages)) != len(messages):
+            self.problems.append(f"{self.name}: {len(messages) - len(set(messages))} records are there twice")
+        if missing := self.confirmed - set(messages):
+            self.problems.append(f"{self.name}: {len(missing)} of {len(self.confirmed)} are lost, as {min(missing)}")
+        return self.problems
+
+
+class Appender:
+    """Publishes with confirms, to several streams in turn, and nothing twice."""
+
+    def __init__(self, harness: Harness, number: int, streams: Sequence[Records], chance: random.Random) -> None:
+        self._harness = harness
+        self._number = number
+        self._streams = streams
+        self._chance = chance
+        self._sent = 0
+
+    async def run(self) -> None:
+        """Publish until it is time to stop and all is answered."""
+        while not self._harness.stopping:
+            try:
+                async with self._harness.wire() as wire:
+                    await wire.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
+                    await self._append(wire)
+            except Gone:
+                pass  # what was not confirmed may be there or not
+
+    async def _append(self, wire: Wire) -> None:
+        tag, open_tags = 0, dict[int, tuple[Records, Message]]()
+        while open_tags or not self._harness.stopping:
+            octets = []
+            while not self._harness.stopping and len(open_tags) < WINDOW and len(octets) < self._chance.randint(1, 80):
+                tag, self._sent = tag + 1, self._sent + 1
+                records = self._chance.choice(self._streams)
+                open_tags[tag] = records, Message(self._number, self._sent)
+                octets.append(
+                    publish("", records.name, body_of(self._number, self._sent, size=self._chance.randint(0, 300)))
+                )
+            if octets:
+                await wire.send(b"".join(octets))
+            if open_tags:
+                self._hear([event for event in await wire.events() if isinstance(event, Answer)], open_tags)
+
+    def _hear(self, answers: list[Answer], open_tags: dict[int, tuple[Records, Message]]) -> None:
+        for answer in answers:
+            tags = [tag for tag in open_tags if tag <= answer.tag] if answer.multiple else [answer.tag]
+            for tag in tags:
+                records, message = open_tags.pop(tag)
+                if answer.accepted:
+                    records.confirmed.add(message)
+            self._harness.count_events(len(tags))
+
+
+class Reader:
+    """Reads a stream, after each of the broker's lives from where it was."""
+
+    def __init__(self, harness: Harness, records: Records, *, prefetch: int) -> None:
+        self.offset = 0
+        self._harness = harness
+        self._records = records
+        self._prefetch = prefetch
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        while True:
+            try:
+                async with self._harness.wire() as wire:
+                    await self._read(wire)
+            except Gone:
+                pass
+
+    async def _read(self, wire: Wire) -> None:
+        await wire.call(commands.Basic.Qos(prefetch_count=self._prefetch), commands.Basic.QosOk)
+        consume = commands.Basic.Consume(queue=self._records.name, arguments={"x-stream-offset": self.offset})
+        await wire.call(consume, commands.Basic.ConsumeOk)
+        while True:
+            for event in await wire.events():
+                if isinstance(event, Delivery):
+                    if event.offset != self.offset:
+                        self._records.problems.append(f"{self.offset} was to come, and {event.offset} came")
+                    self._records.see(event.offset, event.body)
+                    self.offset = event.offset + 1
+                    self._harness.count_events()
+                    last = event.tag
+            await wire.send(ack(last, multiple=True))
+            self._harness.changed()
+
+
+async def run(directory: Path, kinds: Sequence[str], seed: int, *, work: int) -> list[Records]:
+    """Append and read, kill in turn, and read all of it in the end."""
+    chance, streams = random.Random(seed), [Records(name) for name in STREAMS]
+    async with trio.open_nursery() as output:
+        async with Harness(directory, Oracle()) as harness:
+            await harness.start(output)
+            await declare(harness)
+            readers = [Reader(harness, records, prefetch=most) for records in streams for most in (5, 2000)]
+            async with trio.open_nursery() as reading:
+                for reader in readers:
+                    reading.start_soon(reader.run)
+                async with trio.open_nursery() as appending:
+                    for number in range(4):
+                        own = random.Random(chance.getrandbits(64))
+                        appending.start_soon(Appender(harness, 10 + number, streams, own).run)
+                    for kind in kinds:
+                        await harness.wait_events(chance.randint(work // 20, work))
+                        if await KILLS[kind](harness, chance):
+                            await harness.wait_gone()
+                            await harness.start(output)
+                    await harness.wait_events(work // 10)
+                    harness.stop_publishing()
+                reading.cancel_scope.cancel()
+            for records in streams:
+                await read_whole(harness, records)
+        output.cancel_scope.cancel()
+    return streams
+
+
+async def declare(harness: Harness) -> None:
+    async with harness.wire() as wire:
+        for name in STREAMS:
+            arguments = {"x-queue-type": "stream"}
+            await wire.call(
+                commands.Queue.Declare(queue=name, durable=True, arguments=arguments), commands.Queue.DeclareOk
+            )
+
+
+async def read_whole(harness: Harness, records: Records) -> None:
+    """Read a stream once more, from the first record to the last."""
+    async with harness.wire() as wire:
+        declared = await wire.call(commands.Queue.Declare(queue=records.name, passive=True), commands.Queue.DeclareOk)
+        count, offset = declared.message_count, 0
+        await wire.call(commands.Basic.Qos(prefetch_count=1000), commands.Basic.QosOk)
+        consume = commands.Basic.Consume(queue=records.name, arguments={"x-stream-offset": "first"})
+        await wire.call(consume, commands.Basic.ConsumeOk)
+        while offset < count:
+            last = 0
+            for event in await wire.events():
+                if isinstance(event, Delivery):
+                    records.see(event.offset, event.body)
+                    offset, last = event.offset + 1, event.tag
+            await wire.send(ack(last, multiple=True))
+        if offset <= max(records.seen):
+            records.problems.append(f"{records.name}: offset {max(records.seen)} was read, and the end is {offset}")
+
+
+def assert_whole(streams: list[Records], seed: int) -> None:
+    for records in streams:
+        print(f"seed {seed}, {records.name}: {len(records.confirmed)} confirmed, {len(records.seen)} there")
+        assert not records.check(), "\n".join([f"seed {seed}", *records.problems])
+        assert records.confirmed
+
+
+async def test_kills_of_broker_and_store_lose_no_record_and_change_no_offset(tmp_path: Path) -> None:
+    with trio.fail_after(120):
+        streams = await run(tmp_path, FEW, seed=1, work=4000)
+    assert_whole(streams, 1)
+
+
+@pytest.mark.crash
+async def test_many_kills_lose_no_record(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    rounds, seed = request.config.getoption("--crash-rounds"), request.config.getoption("--crash-seed")
+    if not rounds:
+        pytest.skip("takes some minutes: --crash-rounds 50")
+    seed = random.getrandbits(32) if seed is None else seed
+    kinds = random.Random(seed).choices(list(KILLS), k=rounds)
+    with trio.fail_after(60 + 10 * rounds):
+        streams = await run(tmp_path, kinds, seed, work=20_000)
+    assert_whole(streams, seed)
