@@ -252,18 +252,40 @@ class StreamReader:
             ChunkDamaged: The disk has changed the next records.
             StoreError: They cannot be read.
         """
-        while True:
-            for found in self._records:
-                if found.offset >= (self.offset or 0) and found.time >= self._since:
-                    self.offset = found.offset + 1
-                    return Record(found, self._stream.domain.consumers.codecs)
-            try:
-                if not await self._read():
-                    raise StopAsyncIteration
-            except (NoSuchQueue, ActorStopped):
-                if self.offset is None:
-                    raise
-                raise StopAsyncIteration from None
+        while (found := self._next()) is None:
+            if not await self._has_more():
+                raise StopAsyncIteration
+        return found
+
+    async def next_records(self) -> list[Record]:
+        """Wait for the next records, and return those of some chunks; nothing at the end.
+
+        Raises what the iteration does. With a group, what was returned counts as read when this is called again.
+        """
+        records: list[Record] = []
+        while not records:
+            while (found := self._next()) is not None:
+                records.append(found)
+            if not records and not await self._has_more():
+                break
+        return records
+
+    def _next(self) -> Record | None:
+        """Return the next record of what was read."""
+        for found in self._records:
+            if found.offset >= (self.offset or 0) and found.time >= self._since:
+                self.offset = found.offset + 1
+                return Record(found, self._stream.domain.consumers.codecs)
+        return None
+
+    async def _has_more(self) -> bool:
+        """Read the next chunks; return False at the end."""
+        try:
+            return await self._read()
+        except (NoSuchQueue, ActorStopped):
+            if self.offset is None:
+                raise
+            return False
 
     async def _read(self) -> bool:
         """Read the next chunks; return False at the end, if that is all."""

@@ -9,17 +9,26 @@ import pytest
 import trio
 
 from app.portal.conftest import OpenBroker, fill, in_both, ruin, take, with_both
-from triomq.app import AMQP, DomainHandle, QueueHandle, SinkHandle, open_broker
+from triomq.app import AMQP, DomainHandle, QueueHandle, SinkHandle, StreamHandle, open_broker
 from triomq.app.portal import (
     AsyncioBroker,
     AsyncioDomain,
     AsyncioQueue,
     AsyncioSink,
+    AsyncioStream,
     BlockingDomain,
     BlockingQueue,
     BlockingSink,
+    BlockingStream,
 )
-from triomq.app.portal.arguments import BrokerArguments, FeedArguments, QueueArguments, SinkArguments
+from triomq.app.portal.arguments import (
+    BrokerArguments,
+    FeedArguments,
+    QueueArguments,
+    ReadArguments,
+    SinkArguments,
+    StreamArguments,
+)
 from triomq.core import Comparison, Condition, Inequivalent, InExclusiveUse, NoSuchQueue, Properties, make_predicate
 from triomq.errors import ActorStopped, ConfigError, NotFound, RestartLimitExceeded, Unroutable
 
@@ -340,14 +349,30 @@ async def test_error_of_the_block_comes_out_as_it_is(opener: OpenBroker) -> None
     assert not hasattr(caught.value, "__notes__")
 
 
+METHODS = ("publish", "get", "browse", "discard", "purge", "statistics", "delete", "bind", "unbind")
+
+
 def test_methods_take_the_arguments_of_those_in_trio() -> None:
     handles: list[tuple[object, object, object]] = [
         (DomainHandle, BlockingDomain, AsyncioDomain),
         (QueueHandle, BlockingQueue, AsyncioQueue),
         (SinkHandle, BlockingSink, AsyncioSink),
+        (StreamHandle, BlockingStream, AsyncioStream),
     ]
     for trio_handle, blocking, in_asyncio in handles:
-        for name in ("publish", "get", "browse", "discard", "purge", "statistics", "delete", "bind", "unbind"):
+        for name in (
+            "publish",
+            "get",
+            "browse",
+            "discard",
+            "purge",
+            "statistics",
+            "delete",
+            "bind",
+            "unbind",
+            "set_position",
+            "forget_group",
+        ):
             if hasattr(trio_handle, name):
                 takes = list(signature(getattr(trio_handle, name)).parameters)
                 assert list(signature(getattr(in_asyncio, name)).parameters) == takes
@@ -359,7 +384,9 @@ def test_arguments_that_are_handed_on_are_those_of_the_broker() -> None:
         (open_broker, BrokerArguments),
         (DomainHandle.declare_queue, QueueArguments),
         (DomainHandle.declare_sink, SinkArguments),
+        (DomainHandle.declare_stream, StreamArguments),
         (QueueHandle.open_feed, FeedArguments),
+        (StreamHandle.read, ReadArguments),
     ):
         takes = {name: p.annotation for name, p in signature(method).parameters.items() if p.kind is p.KEYWORD_ONLY}
         assert takes == arguments.__annotations__

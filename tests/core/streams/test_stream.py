@@ -342,3 +342,18 @@ async def test_framing_and_heads_survive_in_a_chunk(harness: Harness) -> None:
     message = consumer.batches[0].message(0)
     assert (message.properties, message.body) == (b"pp", b"0!" + bytes(999))
     assert (message.head.exchange, message.head.routing_key, message.head.flags) == ("sink", "key", 0x1234)
+
+
+async def test_stream_with_a_record_now_and_then_does_not_have_a_chunk_for_each(harness: Harness) -> None:
+    state = declare(harness, max_bytes=100_000)
+    for second in range(2_000):
+        state.backlog.wall = lambda second=second: float(second)  # type: ignore[attr-defined]
+        publish(state, b"%d" % second)
+    assert len(state.backlog._chunks) < 400  # type: ignore[attr-defined]
+    assert state.backlog.ready_bytes <= 100_000
+    _, consumer = read(harness, state)
+    first = state.ref.ask_nowait(AskBounds()).first
+    while len(offsets(consumer)) < 2_000 - first:
+        await trio.lowlevel.checkpoint()
+    assert [int(content) for content in consumer.take()] == list(range(first, 2_000))
+    assert state.ref.ask_nowait(ReadRange(first, 5_000, 1 << 30)) is not None

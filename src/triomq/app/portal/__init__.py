@@ -1,6 +1,13 @@
 """The same broker from plain threads, from asyncio, and from both inside a Trio program."""
 
-from triomq.app.portal.arguments import BrokerArguments, FeedArguments, QueueArguments, SinkArguments
+from triomq.app.portal.arguments import (
+    BrokerArguments,
+    FeedArguments,
+    QueueArguments,
+    ReadArguments,
+    SinkArguments,
+    StreamArguments,
+)
 from triomq.app.portal.asyncio_broker import (
     AsyncioBroker,
     AsyncioDomain,
@@ -21,6 +28,7 @@ from triomq.app.portal.blocking_broker import (
 )
 from triomq.app.portal.feed import PortalDelivery
 from triomq.app.portal.portal import Portal, open_portal
+from triomq.app.portal.streams import AsyncioStream, BlockingStream
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
     # for plain threads
@@ -30,6 +38,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "BlockingListening",
     "BlockingQueue",
     "BlockingSink",
+    "BlockingStream",
     "open_blocking_broker",
     # for asyncio
     "AsyncioBroker",
@@ -38,6 +47,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "AsyncioListening",
     "AsyncioQueue",
     "AsyncioSink",
+    "AsyncioStream",
     "open_asyncio_broker",
     # into a Trio program
     "Portal",
@@ -47,5 +57,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "FeedArguments",
     "PortalDelivery",
     "QueueArguments",
+    "ReadArguments",
     "SinkArguments",
+    "StreamArguments",
 ]

@@ -6,6 +6,7 @@ from typing import Protocol, TypedDict, TypeVar
 
 from triomq.app import SinkHandle, Synchronise, User
 from triomq.app.domain_handle import HashProperty, OverflowName
+from triomq.app.streams import StartName
 from triomq.store.hosting import HostKind
 
 T = TypeVar("T", covariant=True)
@@ -64,6 +65,26 @@ class QueueArguments(TypedDict, total=False):
     max_priority: int
     delivery_limit: int | None
     single_active: bool
+
+
+class StreamArguments(TypedDict, total=False):
+    """What ``DomainHandle.declare_stream`` takes besides the name."""
+
+    partitions: int
+    durable: bool
+    max_age: float | None
+    max_bytes: int | None
+    max_length: int | None
+    segment_bytes: int
+
+
+class ReadArguments(TypedDict, total=False):
+    """What ``StreamHandle.read`` takes."""
+
+    from_offset: int | StartName
+    since: float | None
+    group: str | None
+    wait: bool
 
 
 class FeedArguments(TypedDict, total=False):

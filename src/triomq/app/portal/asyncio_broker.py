@@ -10,9 +10,17 @@ from triomq.app.delivery import Browsed
 from triomq.app.domain_handle import DomainHandle, SinkKindName
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.listening import Listening
-from triomq.app.portal.arguments import BrokerArguments, FeedArguments, QueueArguments, SinkArguments, unwrap
+from triomq.app.portal.arguments import (
+    BrokerArguments,
+    FeedArguments,
+    QueueArguments,
+    SinkArguments,
+    StreamArguments,
+    unwrap,
+)
 from triomq.app.portal.feed import DeliveryBuffer, PortalDelivery, Pump, get_delivery, return_unseen
 from triomq.app.portal.portal import Portal
+from triomq.app.portal.streams import AsyncioStream
 from triomq.app.portal.thread import BrokerThread
 from triomq.core import HeaderValue, Predicate, Properties, QueueStatistics
 from triomq.endpoints import EndpointConfig
@@ -234,6 +242,16 @@ class AsyncioDomain:
         """Declare a queue; arguments are those of ``DomainHandle.declare_queue``."""
         handle = await self._caller.call(lambda: self.handle.declare_queue(name, **arguments))
         return AsyncioQueue(self._caller, handle)
+
+    async def declare_stream(self, name: str, **arguments: Unpack[StreamArguments]) -> AsyncioStream:
+        """Declare a stream; arguments are those of ``DomainHandle.declare_stream``."""
+        handle = await self._caller.call(lambda: self.handle.declare_stream(name, **arguments))
+        return AsyncioStream(self._caller, handle)
+
+    def stream(self, name: str) -> AsyncioStream:
+        """Return the handle of a stream that exists."""
+        self._caller.check()
+        return AsyncioStream(self._caller, self.handle.stream(name))
 
     def queue(self, name: str) -> AsyncioQueue:
         """Return the handle of a queue that exists."""

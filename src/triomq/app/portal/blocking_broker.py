@@ -11,9 +11,17 @@ from triomq.app.delivery import Browsed
 from triomq.app.domain_handle import DomainHandle, SinkKindName
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.listening import Listening
-from triomq.app.portal.arguments import BrokerArguments, FeedArguments, QueueArguments, SinkArguments, unwrap
+from triomq.app.portal.arguments import (
+    BrokerArguments,
+    FeedArguments,
+    QueueArguments,
+    SinkArguments,
+    StreamArguments,
+    unwrap,
+)
 from triomq.app.portal.feed import DeliveryBuffer, PortalDelivery, Pump, get_delivery, return_unseen
 from triomq.app.portal.portal import Portal
+from triomq.app.portal.streams import BlockingStream
 from triomq.app.portal.thread import BrokerThread
 from triomq.core import HeaderValue, Predicate, Properties, QueueStatistics
 from triomq.endpoints import EndpointConfig
@@ -214,6 +222,18 @@ class BlockingDomain:
         """Declare a queue; arguments are those of ``DomainHandle.declare_queue``."""
         handle = self._caller.call(lambda: self.handle.declare_queue(name, **arguments), timeout=timeout)
         return BlockingQueue(self._caller, handle)
+
+    def declare_stream(
+        self, name: str, *, timeout: float | None = None, **arguments: Unpack[StreamArguments]
+    ) -> BlockingStream:
+        """Declare a stream; arguments are those of ``DomainHandle.declare_stream``."""
+        handle = self._caller.call(lambda: self.handle.declare_stream(name, **arguments), timeout=timeout)
+        return BlockingStream(self._caller, handle)
+
+    def stream(self, name: str) -> BlockingStream:
+        """Return the handle of a stream that exists."""
+        self._caller.portal.check()
+        return BlockingStream(self._caller, self.handle.stream(name))
 
     def queue(self, name: str) -> BlockingQueue:
         """Return the handle of a queue that exists."""

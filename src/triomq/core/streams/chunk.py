@@ -10,7 +10,7 @@ as it came; so only the last ones stay (``StreamLog``).
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from triomq.chunks import Columns, RecordRun, encode_chunk
+from triomq.chunks import Columns, RecordRun, encode_chunk, read_chunk_head
 from triomq.core.backlog import RUN_LENGTH, Run, add_heads
 from triomq.core.message import Head, Traits, body_of, properties_of, traits_of
 
@@ -42,6 +42,15 @@ class Chunk:
         self.time = self.last_time = time
         self.runs: list[Run] | None = []
         self.data: bytes | None = None
+
+    @classmethod
+    def of(cls, data: bytes) -> "Chunk":
+        """Return a chunk that is only bytes, which have been checked."""
+        head = read_chunk_head(data)
+        chunk = cls(head.first, head.time)
+        chunk.count, chunk.last_time, chunk.size = head.count, head.last_time, len(data)
+        chunk.data, chunk.runs = data, None
+        return chunk
 
     @property
     def stop(self) -> int:

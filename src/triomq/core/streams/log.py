@@ -27,6 +27,7 @@ from math import inf
 from secrets import randbits
 from time import time as unix_time
 
+from triomq.chunks import merge_chunks
 from triomq.core.backlog import Backlog, Entry, ReadDone, Remains, page_of
 from triomq.core.batch import Batch
 from triomq.core.message import Head, QueueMessage
@@ -36,6 +37,12 @@ from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 
 _HOT = 1024 * 1024
 """Bytes of the last chunks that are in memory as runs too, for feeds that keep up: a second of a busy stream."""
+
+_HOT_CHUNKS = 256
+"""The same for their number: of a stream with a record now and then each is a chunk."""
+
+_MERGED = 32
+"""Small chunks that are merged: one takes more beside its bytes than in them."""
 
 _MICRO = 1_000_000
 
@@ -54,6 +61,7 @@ class StreamLog(Backlog):
 
     __slots__ = (
         "_chunks",
+        "_cold",
         "_hot",
         "_hot_bytes",
         "_last_time",
@@ -77,6 +85,7 @@ class StreamLog(Backlog):
         self._chunks: list[Chunk] = []
         self._hot: deque[Chunk] = deque()  # those with runs, but for the open one
         self._hot_bytes = 0
+        self._cold: list[Chunk] = []  # small ones in a row that are not hot any more
         self._last_time = 0
         self._outstanding: dict[Batch, None] = {}
 
@@ -166,15 +175,31 @@ class StreamLog(Backlog):
 
     def _close(self, chunk: Chunk) -> None:
         """Let no more records into the open chunk; of those that are not among the last only the bytes stay."""
-        if chunk.runs is None:
+        if chunk.runs is None or (self._hot and self._hot[-1] is chunk):
             return
         self._hot.append(chunk)
         self._hot_bytes += chunk.size
-        while self._hot_bytes > _HOT:
+        while self._hot_bytes > _HOT or len(self._hot) > _HOT_CHUNKS:
             oldest = self._hot.popleft()
             self._hot_bytes -= oldest.size
             self._encode(oldest)
             oldest.forget_runs()
+            self._cool(oldest)
+
+    def _cool(self, chunk: Chunk) -> None:
+        """Merge a chunk that is in memory as bytes alone with those before it, when there are many small ones."""
+        cold = self._cold
+        if cold and (chunk.first != cold[-1].stop or self.segments.is_beginning(chunk.first)):
+            cold.clear()
+        cold.append(chunk)
+        if len(cold) < _MERGED and sum(len(each.encoded()) for each in cold) < SHORT:
+            return
+        if len(cold) > 1:
+            merged = Chunk.of(merge_chunks([each.encoded() for each in cold]))
+            position = bisect_right(self._chunks, merged.first, key=_first_of) - 1
+            self._chunks[position : position + len(cold)] = [merged]
+            self.segments.resize(merged.first, merged.size - sum(len(each.encoded()) for each in cold))
+        cold.clear()
 
     def _encode(self, chunk: Chunk) -> bytes:
         """Return the bytes of a chunk, and count them as what it takes."""
@@ -198,6 +223,8 @@ class StreamLog(Backlog):
     def _drop_chunks(self, below: int) -> None:
         count = bisect_right(self._chunks, below - 1, key=_first_of)
         del self._chunks[:count]
+        if self._cold and self._cold[0].first < below:
+            self._cold.clear()
         while self._hot and self._hot[0].first < below:
             self._hot_bytes -= self._hot.popleft().size
 
@@ -215,6 +242,7 @@ class StreamLog(Backlog):
         remains.extend(run.contents for chunk in self._chunks for run in chunk.runs or ())
         self._chunks = []
         self._hot.clear()
+        self._cold.clear()
 
     # Reading
 

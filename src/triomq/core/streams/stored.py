@@ -219,6 +219,9 @@ class StoredLog(StreamLog):
         self._close(chunk)
         return data
 
+    def _cool(self, chunk: Chunk) -> None:
+        """Do nothing: the store merges chunks."""
+
     def _committed(self) -> None:
         self._tell(self.catch_up)
 
@@ -355,13 +358,11 @@ class StoredLog(StreamLog):
             self._report(damaged.reason)
         for data in read.chunks:
             try:
-                head = check_chunk(data)
+                check_chunk(data)
             except ChunkDamaged as error:
                 self._report(str(error))
                 continue
-            chunk = Chunk(head.first, head.time)
-            chunk.count, chunk.last_time, chunk.data, chunk.runs = head.count, head.last_time, data, None
-            chunks.append(chunk)
+            chunks.append(Chunk.of(data))
         end = Chunk(max(read.up_to, chunks[-1].stop if chunks else 0), 0)
         return [*chunks, end]
 
