@@ -40,15 +40,15 @@ def unwritable(broker: Broker) -> Iterator[None]:
 
 
 @contextmanager
-def frozen(broker: Broker) -> Iterator[None]:
-    """Let the store's process stand still."""
+def frozen(broker: Broker) -> Iterator[int]:
+    """Let the store's process stand still; its number is given."""
     top = broker.endpoints.ref.parent
     assert top is not None
     supervisor = top.children["store"].actor
     assert isinstance(supervisor, StoreSupervisor)
     assert supervisor.pid is not None
-    os.kill(supervisor.pid, signal.SIGSTOP)
+    os.kill(pid := supervisor.pid, signal.SIGSTOP)
     try:
-        yield
+        yield pid
     finally:
-        os.kill(supervisor.pid, signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)

@@ -13,7 +13,7 @@ import pytest
 from triomq.chunks import split_chunks
 from triomq.errors import StoreCorrupt
 from triomq.store import ChunksDropped, ChunksSent, OperationBatch, SqliteStore
-from triomq.store.frames import FetchFailed, FromStore, SendChunks
+from triomq.store.frames import FetchFailed, FromStore, SendChunks, SendingEnded
 from triomq.store.sending import SendingThread
 
 from .stores import opened
@@ -78,19 +78,21 @@ def test_records_arrive_as_one_message(sending: Sending) -> None:
     client = sending.lend(1, first=4, stop=9)
     assert received(client) == [chunk(3, 3, 40_000), chunk(6, 3, 40_000)]
     answer = sending.answer()
-    assert isinstance(answer, ChunksSent)
-    assert (answer.number, answer.is_whole, answer.size > 240_000) == (1, True, True)
+    assert isinstance(answer, SendingEnded)
+    assert (answer.number, answer.sent.is_whole, answer.sent.size > 240_000) == (1, True, True)
 
 
 def test_reader_that_does_not_read_holds_nobody_up(sending: Sending) -> None:
     slow = [sending.lend(number, first=0) for number in range(10)]
     quick = sending.lend(10, first=87)
     assert received(quick) == [chunk(87, 3, 40_000)]
-    assert sending.answer() == ChunksSent(10, len(chunk(87, 3, 40_000)) + 4 + len(HEAD) + 5, is_whole=True)
+    assert sending.answer() == SendingEnded(
+        10, ChunksSent(len(chunk(87, 3, 40_000)) + 4 + len(HEAD) + 5, is_whole=True)
+    )
     for client in slow:
         assert len(received(client)) == 30
-        assert isinstance(answer := sending.answer(), ChunksSent)
-        assert answer.is_whole
+        assert isinstance(answer := sending.answer(), SendingEnded)
+        assert answer.sent.is_whole
 
 
 def test_closed_socket_ends_the_answer(sending: Sending) -> None:
@@ -100,14 +102,14 @@ def test_closed_socket_ends_the_answer(sending: Sending) -> None:
         assert len(ours.recv(4)) == 4
         kept.shutdown(socket.SHUT_RDWR)
     answer = sending.answer()
-    assert isinstance(answer, ChunksSent)
-    assert (answer.is_whole, answer.size > 0) == (False, True)
+    assert isinstance(answer, SendingEnded)
+    assert (answer.sent.is_whole, answer.sent.size > 0) == (False, True)
 
 
 def test_records_that_are_gone_are_nothing_and_the_socket_is_left_alone(store: SqliteStore, sending: Sending) -> None:
     store.commit([OperationBatch(2, [ChunksDropped(STREAM, 60)])])
     client = sending.lend(1, first=40)
-    assert sending.answer() == ChunksSent(1, 0, is_whole=False)
+    assert sending.answer() == SendingEnded(1, ChunksSent(0, is_whole=False))
     assert client.recv(1) == b""
 
 
@@ -139,6 +141,6 @@ def test_client_that_takes_nothing_for_too_long_is_given_up(
     sending = Sending(store.directory)
     sending.lend(1, first=0)
     answer = sending.answer()
-    assert isinstance(answer, ChunksSent)
-    assert not answer.is_whole
+    assert isinstance(answer, SendingEnded)
+    assert not answer.sent.is_whole
     sending.close()

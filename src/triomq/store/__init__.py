@@ -10,7 +10,6 @@ from triomq.store.checking import Gap, QueueReport, Report, check
 from triomq.store.connecting import DATABASE
 from triomq.store.debts import Debt
 from triomq.store.directory import DirectoryLock
-from triomq.store.frames import ChunksSent
 from triomq.store.interface import Reader, Store, StoreStatistics
 from triomq.store.journal import Fetch, Journal
 from triomq.store.operations import (
@@ -35,7 +34,7 @@ from triomq.store.operations import (
     RecordRemoved,
     SpilledDropped,
 )
-from triomq.store.reading import ChunksRead, Damaged, Reading, SegmentRead
+from triomq.store.reading import ChunksRead, ChunksSent, Damaged, Reading, SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
     ChunkFound,

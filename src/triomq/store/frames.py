@@ -19,7 +19,7 @@ from triomq.errors import StoreError
 from triomq.store.body import ARRAY, ARRAY_CODE, BINARY, BINARY_CODE, LARGE
 from triomq.store.gathered import GatheredBody, Octets
 from triomq.store.operations import MessagesSettled, OperationBatch
-from triomq.store.reading import ChunksRead, Reading
+from triomq.store.reading import ChunksRead, ChunksSent, Reading
 from triomq.store.recovered import Piece
 
 
@@ -84,7 +84,7 @@ class ReadChunks(_Frame, frozen=True, tag=16):
 
 
 class SendChunks(_Frame, frozen=True, tag=18):
-    """Write chunks of a stream to a socket, whose descriptor comes with this frame; answered by ``ChunksSent``.
+    """Write chunks of a stream to a socket, whose descriptor comes with this frame; answered by ``SendingEnded``.
 
     Args:
         number: The request's.
@@ -185,19 +185,11 @@ class ChunksFetched(_Frame, frozen=True, tag=17):
     chunks: ChunksRead
 
 
-class ChunksSent(_Frame, frozen=True, tag=19):
-    """The end of what was to be written to a socket.
-
-    Args:
-        number: The request's.
-        size: How many bytes were written; 0 if there are no such records any more, -1 if the process has ended and
-            nobody knows.
-        is_whole: Whether that is all. If it is not, the other side has half a message.
-    """
+class SendingEnded(_Frame, frozen=True, tag=19):
+    """The end of what was to be written to a socket."""
 
     number: int
-    size: int
-    is_whole: bool
+    sent: ChunksSent
 
 
 class FetchFailed(_Frame, frozen=True, tag=11):
@@ -223,7 +215,7 @@ FromStore = (
     | DelayedFetched
     | RecordFetched
     | ChunksFetched
-    | ChunksSent
+    | SendingEnded
     | FetchFailed
     | BackedUp
 )

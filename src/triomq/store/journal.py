@@ -45,9 +45,9 @@ from triomq.errors import StoreError
 from triomq.store.batch_builder import BatchBuilder, OpenOperation
 from triomq.store.body import BodyRun, gaps_of, gather_body
 from triomq.store.debts import Debt
-from triomq.store.frames import ChunksSent, Fetching, Read, ReadChunks, ReadDelayed, ReadRecord, SendChunks
+from triomq.store.frames import Fetching, Read, ReadChunks, ReadDelayed, ReadRecord, SendChunks
 from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch, RecordPut
-from triomq.store.reading import ChunksRead, Reading
+from triomq.store.reading import ChunksRead, ChunksSent, Reading
 from triomq.store.recovered import Recovered
 
 _log = logging.getLogger("triomq.store")
@@ -469,7 +469,7 @@ class Journal:
         if again:
             for number, fetch in list(self._fetches.items()):
                 if isinstance(fetch.request, SendChunks) and number not in self._descriptors:
-                    self.fetched(number, ChunksSent(number, -1, is_whole=False))
+                    self.fetched(number, ChunksSent(-1, is_whole=False))
         since, self._sent_fetches = 0 if again else self._sent_fetches, self._fetched
         return [fetch for number, fetch in self._fetches.items() if number > since]
 

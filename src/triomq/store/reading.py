@@ -58,6 +58,18 @@ class ChunksRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
     damaged: list[Damaged] = []
 
 
+class ChunksSent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What was written to a socket.
+
+    Args:
+        size: How many bytes; 0 if there are no such records any more, -1 if the process has ended and nobody knows.
+        is_whole: Whether that is all. If it is not, and the size is not 0, the other side may have half a message.
+    """
+
+    size: int
+    is_whole: bool
+
+
 class Reading(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What was read of a range of ids.
 

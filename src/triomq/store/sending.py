@@ -2,7 +2,7 @@
 
     client ══ socket ══ broker: the protocol, rights, what is in memory
                  ║         │ SendChunks, and a duplicate of the socket with it
-                 ╚══ this thread: length, head, chunks ──▶ ChunksSent
+                 ╚══ this thread: length, head, chunks ──▶ SendingEnded
 
 - One thread for all sockets, with a connection of its own. It waits for none of them: what a socket does not take now
   is sent when it takes more, so a client that does not read costs the others nothing but the memory of its one answer.
@@ -24,7 +24,8 @@ from time import monotonic
 from triomq.errors import StoreCorrupt, StoreError
 from triomq.store.body import BINARY, BINARY_CODE
 from triomq.store.chunk_rows import contiguous
-from triomq.store.frames import ChunksSent, FetchFailed, FromStore, SendChunks, StoreFailed
+from triomq.store.frames import FetchFailed, FromStore, SendChunks, SendingEnded, StoreFailed
+from triomq.store.reading import ChunksSent
 from triomq.store.sqlite import SqliteReader
 
 _PATIENCE = 60.0
@@ -174,7 +175,7 @@ class SendingThread:
         self._poll.unregister(answer.target)
         del self._answers[answer.target.fileno()]
         answer.target.close()
-        self._send(ChunksSent(answer.number, answer.size, is_whole))
+        self._send(SendingEnded(answer.number, ChunksSent(answer.size, is_whole)))
 
 
 def _chunks_of(reader: SqliteReader, frame: SendChunks) -> list[bytes]:

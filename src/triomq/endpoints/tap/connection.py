@@ -78,6 +78,7 @@ class TapServerConnection(StreamClient):
         self._waiting: PendingFetch | None = None  # for records
         self._working: object = None  # on what a task works
         self._task: trio.CancelScope | None = None
+        self._is_lent = False  # whether the store writes to the socket
 
     # Rights: a stream's are asked by its name, whatever its partitions are called
 
@@ -156,15 +157,32 @@ class TapServerConnection(StreamClient):
         self._working = what
         self._task = self.start_task(work)
 
+    def lend(self) -> int | None:
+        """Lend the socket to the store for the answer that is worked on, if that can be; until it is done none is sent.
+
+        Returns:
+            A duplicate of its descriptor.
+        """
+        if self._outbox.unsent or not self.writer.may_write or self.writer.is_held:
+            return None
+        descriptor = self._transport.lend()
+        self._is_lent = descriptor is not None
+        return descriptor
+
     def has_done(self, what: object, answer: Callable[[], None]) -> None:
         """Answer a request that a task has worked on."""
         if not self._left and self._working is what:
             self._working = self._task = None
+            self._is_lent = False
             answer()
             self.ref.touch()
 
     def after_batch(self) -> None:
         """Write, and go on with the line when the transport has taken that."""
+        if self._is_lent:
+            if self._outbox.finished:
+                self.leave()  # the client has half an answer, so it cannot be told why
+            return
         super().after_batch()
         written = self.writer.may_write and not self._outbox.unsent
         if self._line and written and self._working is None and not self._left:
@@ -195,6 +213,11 @@ class TapServerConnection(StreamClient):
     def closing(self, reason: str) -> None:
         """End, since the broker wants that; what was asked and is not answered has been done or not."""
         self.close("CLOSED", reason)
+
+    def break_off(self) -> None:
+        """End without a word: the client has half an answer."""
+        self.ending = self.ending or "an answer could not be written to its end"
+        self.leave()
 
     def refuse_unfinished(self, reason: str) -> None:
         """End: what the client has begun does not come, and others wait."""

@@ -2,21 +2,26 @@
 
     asked ─┬─ in memory ─────────────────────────────▶ answered
            ├─ in the store ──▶ reading, by a task ───▶ answered; asked again if retention was faster
+           │                   writing, by the store ▶ answered, on the socket that is lent to it
            └─ not there ─────▶ waiting ── records ───▶ asked again
                                   └─ time, or a further request ──▶ answered with no chunks
+
+The store's process writes to the client's socket itself where the socket can be lent: not through TLS. So what is on
+disk does not pass through the broker, which has the request, the rights and the bounds.
 
 One FETCH of a connection is worked on at a time, and what is asked behind it stands in line (``connection``): answers
 keep the order of requests, and one client makes the broker hold one answer.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from triomq.core import AskBounds, Bounds, QueueState, ReadRange, RecordRange, read_records
+from triomq.core import AskBounds, Bounds, QueueState, ReadRange, RecordRange, read_records, send_records
 from triomq.endpoints.tap.partitions import OtherIdentity, partition_of, shown
-from triomq.errors import ActorError, NotFound, OutOfRange, TriomqError
+from triomq.errors import ActorError, Disconnected, NotFound, OutOfRange, TriomqError
 from triomq.protocols.tap import FetchAsked
 
 if TYPE_CHECKING:
@@ -120,7 +125,38 @@ def _seek(connection: "TapServerConnection", pending: PendingFetch) -> None:
 
 
 async def _read_stored(connection: "TapServerConnection", pending: PendingFetch, records: int, size: int) -> None:
-    """Read from the store, and answer in a turn of the client's."""
+    """Have the store answer, on the client's socket or here; what is left is done in a turn of the client's."""
+    descriptor = connection.lend()
+    if descriptor is None:
+        answer = await _relay(connection, pending, records, size)
+    else:
+        answer = await _send(connection, pending, records, size, descriptor)
+    connection.ref.run_in_turn(connection.has_done, pending, answer)
+
+
+async def _send(
+    connection: "TapServerConnection", pending: PendingFetch, records: int, size: int, descriptor: int
+) -> Callable[[], None]:
+    """Have the store write the answer to the client's socket; return what is left to do."""
+    number, first, bounds = pending.event.number, pending.event.first, shown(pending.bounds)
+    head = connection.engine.records_head(number, bounds)
+    try:
+        is_sent = await send_records(
+            pending.stream, first, most_records=records, most_bytes=size, descriptor=descriptor, head=head
+        )
+    except Disconnected:
+        return connection.break_off
+    except TriomqError as error:
+        return partial(connection.refused, pending, error)
+    if is_sent:
+        return partial(connection.engine.records_written, number, bounds)
+    return partial(connection.ask_again, pending)  # retention was faster
+
+
+async def _relay(
+    connection: "TapServerConnection", pending: PendingFetch, records: int, size: int
+) -> Callable[[], None]:
+    """Read from the store; return what answers."""
     answer: RecordRange | TriomqError
     event = pending.event
     try:
@@ -129,7 +165,7 @@ async def _read_stored(connection: "TapServerConnection", pending: PendingFetch,
         answer = NotFound(f"stream {event.stream!r} is gone: it was deleted while it was read")
     except TriomqError as error:
         answer = error
-    connection.ref.run_in_turn(connection.has_done, pending, partial(_answer, connection, pending, answer))
+    return partial(_answer, connection, pending, answer)
 
 
 def _answer(connection: "TapServerConnection", pending: PendingFetch, answer: RecordRange | TriomqError) -> None:

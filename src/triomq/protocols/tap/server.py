@@ -102,14 +102,19 @@ class TapServerEngine(TapEngine[ServerEvent]):
             self.outbox.put(*frame_with_chunks(answer, chunks))
 
     def records_head(self, number: int, bounds: PartitionBounds) -> bytes:
-        """Answer FETCH by somebody else, who writes the answer to the socket; nothing may be sent until that is done.
+        """Return the answer to FETCH for somebody else, who writes it to the socket; until then nothing may be sent.
+
+        When it is written ``records_written`` is to be called; if it cannot be, the request is still to be answered.
 
         Returns:
             The message without its last field. A length of all goes before it, and MessagePack's ``bin 32`` with the
             chunks behind it.
         """
-        answer = RecordsAnswered(number, bounds, _NOTHING)
-        return head_of(answer) if self._may_answer(answer) else b""
+        return head_of(RecordsAnswered(number, bounds, _NOTHING))
+
+    def records_written(self, number: int, bounds: PartitionBounds) -> None:
+        """Count a FETCH as answered by somebody else; see ``records_head``."""
+        self._may_answer(RecordsAnswered(number, bounds, _NOTHING))
 
     def refuse(self, number: int, code: RefusalCode, text: str, bounds: PartitionBounds | None = None) -> None:
         """Answer any request by why it is refused."""

@@ -31,7 +31,6 @@ from triomq.store.frames import (
     BatchesCommitted,
     Buffers,
     ChunksFetched,
-    ChunksSent,
     DelayedFetched,
     FetchFailed,
     FromStore,
@@ -39,6 +38,7 @@ from triomq.store.frames import (
     RecordFetched,
     SegmentsFetched,
     SendChunks,
+    SendingEnded,
     SettleEarly,
     StoreFailed,
     StoreFrameReader,
@@ -236,8 +236,8 @@ class StoreSession:
                 self._journal.fetched(frame.number, frame.value)
             case ChunksFetched():
                 self._journal.fetched(frame.number, frame.chunks)
-            case ChunksSent():
-                self._journal.fetched(frame.number, frame)
+            case SendingEnded():
+                self._journal.fetched(frame.number, frame.sent)
             case FetchFailed():
                 self._journal.fetched(frame.number, frame.failed.error)
             case BackedUp():
