@@ -134,6 +134,18 @@ async def test_accepted_stream_becomes_a_plain_socket_with_the_peers_name() -> N
     poller.close()
 
 
+@pytest.mark.parametrize("probes", [False, True])
+async def test_peer_is_probed_for_where_that_is_asked(probes: bool) -> None:
+    listeners, poller = await bind_tcp("127.0.0.1", 0), Poller()
+    with socket.create_connection(address_of(listeners[0])):
+        accepted = accept_raw(await listeners[0].accept(), poller, probes=probes)
+        asked = accepted._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert bool(asked) is probes
+        accepted.close()
+    await close(listeners)
+    poller.close()
+
+
 async def test_unix_socket_is_a_local_peer() -> None:
     ours, theirs = socket.socketpair()
     poller = Poller()

@@ -10,6 +10,9 @@ from triomq.errors import ConfigError
 from triomq.transports.poller import Poller
 from triomq.transports.stream import RawSocket
 
+_PROBES = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 6))
+"""Seconds of silence before the first probe, seconds between two, and how many may be lost."""
+
 Address = tuple[str, int] | str
 """Host and port, or the path of a Unix socket."""
 
@@ -88,8 +91,13 @@ def is_private(peer: str) -> bool:
         return True  # a Unix socket, or memory
 
 
-def accept_raw(stream: trio.SocketStream, poller: Poller) -> RawSocket:
-    """Return the transport for an accepted stream, on its plain socket; ``poller`` will watch it.
+def accept_raw(stream: trio.SocketStream, poller: Poller, *, probes: bool = False) -> RawSocket:
+    """Return the transport for an accepted stream, on its plain socket.
+
+    Args:
+        stream: The stream, which is not used any more.
+        poller: Watches the socket.
+        probes: Whether TCP is to find out that the other side's machine has gone: for protocols without heartbeats.
 
     Raises:
         OSError: The other side is gone again already; the stream is closed.
@@ -100,4 +108,15 @@ def accept_raw(stream: trio.SocketStream, poller: Poller) -> RawSocket:
         stream.socket.close()
         raise
     peer = name_of((name[0], name[1])) if isinstance(name, tuple) else "local"
-    return RawSocket(socket.socket(fileno=stream.socket.detach()), peer, poller)
+    connection = socket.socket(fileno=stream.socket.detach())
+    if probes and isinstance(name, tuple):
+        _probe(connection)
+    return RawSocket(connection, peer, poller)
+
+
+def _probe(connection: socket.socket) -> None:
+    """Have TCP ask after a minute of silence, and give up after two more."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _PROBES:
+        if hasattr(socket, option):  # the system's own, on some 2 hours, where it is not there
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -46,6 +46,7 @@ class StreamListener(Listener):
         port: A port, or 0 for one that is free.
         path: Path of a Unix socket to listen on instead.
         tls: How to speak TLS; None is not at all.
+        probes: Whether TCP is to find out that a client's machine has gone: for protocols without heartbeats.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class StreamListener(Listener):
         *,
         path: str = "",
         tls: TLS | None = None,
+        probes: bool = False,
     ) -> None:
         self._make_client = make_client
         self._host = host
         self._port = port
         self._path = path
         self._tls = tls
+        self._probes = probes
         self._context: ssl.SSLContext | None = None
         self._endpoint: Endpoint
         self._sockets: list[trio.SocketListener] = []
@@ -106,7 +109,7 @@ class StreamListener(Listener):
 
     def _accept_one(self, stream: trio.SocketStream) -> None:
         try:
-            transport = accept_raw(stream, self._poller)
+            transport = accept_raw(stream, self._poller, probes=self._probes)
         except OSError:
             return  # gone again already
         if self._context is None:

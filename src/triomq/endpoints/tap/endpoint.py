@@ -27,7 +27,7 @@ class TapEndpoint(Endpoint):
 
     def __init__(self, config: Tap, context: BrokerContext) -> None:
         self.listener = StreamListener(
-            self.make_client, config.host, config.port or 0, path=config.path, tls=config.tls
+            self.make_client, config.host, config.port or 0, path=config.path, tls=config.tls, probes=True
         )
         super().__init__(context, self.listener)
         self._config = config
