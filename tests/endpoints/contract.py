@@ -452,6 +452,8 @@ class Consuming(Party):
     """Whether what it has is its queue's until it says otherwise."""
     goes_on: ClassVar[bool] = False
     """Whether it goes on by itself when its queue has crashed and runs again."""
+    keeps: ClassVar[bool] = False
+    """Whether its queue keeps what was read, so that none of it goes back or comes twice."""
 
     def __init__(self, broker: Broker, nursery: trio.Nursery, user: str = "guest") -> None:
         super().__init__(broker, nursery, user)

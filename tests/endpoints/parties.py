@@ -3,6 +3,7 @@
 from endpoints import contract
 from endpoints.contract import Consuming, Publishing
 from endpoints.emqp.party import EMQPConsuming, EMQPPublishing
+from endpoints.tap.party import TapConsuming
 from endpoints.toys.http_party import HTTPConsuming, HTTPPublishing
 from endpoints.toys.router_party import RouterConsuming, RouterPublishing
 
@@ -17,4 +18,5 @@ CONSUMERS: dict[str, type[Consuming]] = {
     "router toy": RouterConsuming,
     "http toy": HTTPConsuming,
     "emqp": EMQPConsuming,
+    "tap": TapConsuming,
 }

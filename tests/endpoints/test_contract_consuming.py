@@ -129,7 +129,7 @@ async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_learns
         await broker.directory.queues["q"].ref.wait_running()
         await party.settled()
         if party.goes_on:
-            assert party.got == [b"x", b"x"]
+            assert party.got == [b"x"] if party.keeps else [b"x", b"x"]
         else:
             assert party.cancelled or party.ended
             assert state(broker).ready == (1 if party.settles else 0)

@@ -5,7 +5,11 @@ from typing import Any
 
 import msgspec
 
+from triomq.chunks import RecordRun, encode_chunk
+
 from .mutations import ANY_WIRE, Mutation
+
+CHUNK = encode_chunk(0, 1, [RecordRun(0, b"", [b"victim", b"k"], b"", [b"one", b"two"])])
 
 
 def framed(fields: object) -> bytes:
@@ -53,7 +57,7 @@ def opening(role: str) -> list[bytes]:
 
 
 def request(random: Random, number: int) -> bytes:
-    name, chunk = random.choice(("orders", "o", "victim")), random.randbytes(random.randrange(200))
+    name, chunk = random.choice(("orders", "o", "victim")), random.choice((CHUNK, random.randbytes(200)))
     return framed(
         random.choice(
             (

@@ -14,6 +14,7 @@ from . import (
     dmp_floods,
     emqp_broker,
     emqp_engine,
+    tap_broker,
     tap_engine,
 )
 from .amqp_trial import AMQPFuzz
@@ -43,10 +44,20 @@ all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap"]
         (emqp_engine, 3000, ("broker: worker, all taken", "worker: open, some dropped", "client: left, some dropped")),
         (tap_engine, 1500, ("server: failed MALFORMED", "server: open", "client: open", "client: closed")),
         (emqp_broker, 100, ("no answer", "answers")),
+        (tap_broker, 100, ("MALFORMED", "no close")),
         (amqp_broker, 300, ("connection closed 505", "no close")),
         (dmp_broker, 300, ("sink: 502", "sink: all was read", "feed: messages", "402 to the lease")),
     ],
-    ids=["amqp_engine", "dmp_engine", "emqp_engine", "tap_engine", "emqp_broker", "amqp_broker", "dmp_broker"],
+    ids=[
+        "amqp_engine",
+        "dmp_engine",
+        "emqp_engine",
+        "tap_engine",
+        "emqp_broker",
+        "tap_broker",
+        "amqp_broker",
+        "dmp_broker",
+    ],
 )
 def test_generated_inputs_break_nothing(
     capsys: pytest.CaptureFixture[str], module: Any, inputs: int, endings: tuple[str, ...]

@@ -235,6 +235,7 @@ class StreamReader:
         self._group = group
         self._wait = wait
         self._identity = 0
+        self._since = int(place.time * _MICRO) if isinstance(place, Since) and group is None else 0
         self._records: Iterator[StreamRecord] = iter(())
         self.offset: int | None = None
         self.missed = 0
@@ -253,7 +254,7 @@ class StreamReader:
         """
         while True:
             for found in self._records:
-                if found.offset >= (self.offset or 0):
+                if found.offset >= (self.offset or 0) and found.time >= self._since:
                     self.offset = found.offset + 1
                     return Record(found, self._stream.domain.consumers.codecs)
             try:
@@ -276,7 +277,9 @@ class StreamReader:
             arrived = trio.Event()
             state.when_arrived(arrived.set)
             try:
-                read = await read_records(state, self.offset, most_records=_MOST_RECORDS, most_bytes=_MOST_BYTES)
+                read = await read_records(
+                    state, self.offset, most_records=_MOST_RECORDS, most_bytes=_MOST_BYTES, since=self._since
+                )
             except OutOfRange as gone:
                 self.missed += gone.first - self.offset
                 self.offset = gone.first

@@ -9,10 +9,12 @@ from core.durable import PERSISTENT, TRANSIENT, DurableHarness, open_durable_har
 from core.harness import Consumer, publish, settle
 from core.streams.test_stream import declare, offsets, read
 from memory_store import MemoryStore
-from triomq.chunks import Columns
+from triomq.chunks import Columns, read_chunk_head
 from triomq.core import (
     AskBounds,
+    Browse,
     FromOffset,
+    NotResident,
     OutOfRange,
     Publish,
     QueueOptions,
@@ -42,12 +44,13 @@ def values(chunks: Sequence[bytes]) -> list[bytes]:
     return [bytes(record.value) for chunk in chunks for record in Columns(chunk).records()]
 
 
-async def fetch(durable: DurableHarness, state: QueueState, first: int, most_bytes: int = 1) -> RecordRange:
+async def fetch(durable: DurableHarness, state: QueueState, first: int, *, since: int = 0) -> RecordRange:
     """Read a range while the disk works."""
     found: list[RecordRange] = []
 
     async def read_them() -> None:
-        found.append(await read_records(state, first, most_records=1 << 30, most_bytes=most_bytes))
+        micros = since * 1_000_000
+        found.append(await read_records(state, first, most_records=1 << 30, most_bytes=1, since=micros))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read_them)
@@ -251,3 +254,55 @@ async def test_readers_far_behind_hold_no_more_than_a_read_each() -> None:
         durable.disk.collect_fetches()
         assert not durable.disk.fetches  # each has what it needs, and asks for no more
         assert [offsets(consumer) for consumer in consumers] == [[0]] * 5
+
+
+async def test_what_is_not_on_disk_yet_does_not_give_way() -> None:
+    async with open_durable_harness() as durable:
+        state = declare(durable.harness, max_length=8)
+        for number in range(20):
+            append(state, b"x", at=number)
+        assert state.ref.ask_nowait(AskBounds()).first == 0
+        durable.disk.work()
+        bounds = state.ref.ask_nowait(AskBounds())
+        assert 12 <= bounds.first < bounds.stop == 20
+
+
+async def test_record_that_is_too_old_and_not_on_disk_keeps_no_clock_busy(autojump_clock: object) -> None:
+    async with open_durable_harness() as durable:
+        state = durable.harness.queue("s", QueueOptions(stream=StreamOptions(max_age=4.0)))
+        for number in range(20):
+            append(state, b"x", at=number)
+        await trio.testing.wait_all_tasks_blocked()  # the clock of the domain waits
+        durable.disk.work()
+        assert state.ref.ask_nowait(AskBounds()).first >= 14
+
+
+async def test_browser_reads_what_is_not_in_memory() -> None:
+    async with open_durable_harness(queue_memory=SMALL) as durable:
+        state = declare(durable.harness)
+        for number in range(100):
+            append(state, b"%d" % number + bytes(5_000), at=number)
+            durable.disk.work()
+        seen: list[int] = []
+        while True:
+            try:
+                page = state.ref.ask_nowait(Browse(seen[-1] if seen else -1, 30))
+            except NotResident:
+                durable.disk.work()
+                continue
+            if not page:
+                break
+            seen += [entry.id for entry in page]
+        assert seen == list(range(100))
+
+
+async def test_range_since_a_time_passes_over_what_is_older() -> None:
+    async with open_durable_harness(queue_memory=SMALL) as durable:
+        state = declare(durable.harness)
+        for number in range(100):
+            append(state, b"%d" % number + bytes(5_000), at=number)
+            durable.disk.work()
+        assert values((await fetch(durable, state, 0, since=20)).chunks)[0].startswith(b"20\0")
+        newest = await fetch(durable, state, 0, since=99)  # only in memory
+        assert newest.chunks
+        assert 50 < read_chunk_head(newest.chunks[0]).first <= 99

@@ -19,7 +19,7 @@ from triomq.clients.emqp.connection import EMQPConnection
 from triomq.clients.emqp.opening import open_emqp
 from triomq.endpoints.jobs.hold import HOLD_SECONDS
 from triomq.errors import NoSuchQueue
-from triomq.protocols.emqp import Extension, make_headers
+from triomq.protocols.emqp import ENDED, Extension, make_headers
 
 from ..harness import START, Life
 from .oracle import LIMIT, JobOracle
@@ -170,6 +170,15 @@ class Party:
             await trio.sleep(0.05)
         return len(missing)
 
+    async def settle(self, client: EMQPConnection) -> None:
+        """Wait until the broker knows that all jobs have ended, and has that on disk, as a job that comes later is."""
+        last = [job.encode("latin-1") for job in list(self.oracle.accepted)[-2 * WINDOW :]]
+        with trio.move_on_after(PATIENCE):
+            while {found.state.state for found in (await client.states(last)).values()} - {*ENDED, "unknown"}:  # noqa: ASYNC110  # the broker has to be asked
+                await trio.sleep(0.05)
+            fence = client.begin("fence", call_of(Task(0, 0)), _GUARANTEE)  # to the default queue, which nobody serves
+            await fence.accepted()
+
     async def look(self) -> tuple[list[str], int]:
         """Return the dead letters, by their jobs, and how many messages are left, from the store itself."""
         await self.close()
@@ -239,11 +248,12 @@ async def run(
     """
     async with open_party(directory, seed) as party:
         async with open_emqp(URL.format(party._port)) as client:
+            is_over = False
             async with trio.open_nursery() as sending:
 
                 async def send_all() -> None:
                     number = 0
-                    while True:
+                    while not is_over:
                         await party.wait_room(WINDOW)
                         async with trio.open_nursery() as nursery:
                             for _ in range(20):
@@ -257,8 +267,9 @@ async def run(
                     party.oracle.kills[kill] += 1
                     print(party.oracle, flush=True)
                 await party.wait_done(work)
-                sending.cancel_scope.cancel()
+                is_over = True
             await party.wait_room(0)
+            await party.settle(client)
             await trio.sleep_until(party.started_at + HOLD_SECONDS + 2)  # what was done is held until then, and dropped
         dead, left = await party.look()
         return party.oracle, list(party.oracle.problems(dead, left))

@@ -3,7 +3,7 @@
 import pytest
 
 from triomq.core import Overflow, Purge, QueueOptions
-from triomq.endpoints.jobs import PLAIN, BookedJob, End, JobBook, Standing, Terms
+from triomq.endpoints.jobs import PLAIN, BookedJob, End, JobBook, Sender, Standing, Terms
 from triomq.errors import AccessRefused, StoreCorrupt
 
 from .workshop import Workshop
@@ -30,15 +30,15 @@ def test_job_that_is_sent_again_is_not_doubled_before_or_after_its_end(workshop:
 
 def test_id_of_another_users_job_is_refused() -> None:
     book = JobBook()
-    book.accept(BookedJob(b"1", "q", "one"))
+    book.accept(BookedJob(b"1", "q", Sender("one")))
     with pytest.raises(AccessRefused, match="another user"):
-        book.accept(BookedJob(b"1", "q", "two"))
+        book.accept(BookedJob(b"1", "q", Sender("two")))
 
 
 def test_job_that_could_not_be_published_may_be_sent_again() -> None:
     book = JobBook()
     for terms in (PLAIN, Terms(unique="u", tie=True, key="k", parent=(b"p", 1))):
-        assert book.accept(BookedJob(b"1", "q", "user", b"requester", terms)) is None
+        assert book.accept(BookedJob(b"1", "q", Sender("user", b"requester"), terms)) is None
         book.withdraw(b"1")
         assert book.register.state_of(b"1") is None
         book.endings.requester_left(b"requester")
@@ -140,6 +140,34 @@ def test_cancelled_job_is_forgotten_with_its_message_and_answered_once(workshop:
     workshop.cancel(b"1")
     workshop.queues["q"].ref.ask_nowait(Purge())
     assert (workshop.answers, workshop.book.jobs, workshop.state(b"1")) == ([(b"1", "cancelled")], {}, "cancelled")
+
+
+def test_state_of_a_job_is_known_with_the_time_of_its_last_change(workshop: Workshop) -> None:
+    began = workshop.now()
+
+    def since() -> tuple[str, float]:
+        found = workshop.book.register.state_of(b"1")
+        assert found is not None
+        return found.state, found.since - began
+
+    workshop.send(b"1", Terms(key="k", limit=1, retries=1, backoff=(10, 10)))
+    workshop.pass_time(1)
+    assert since() == ("queued", 0)
+    worker = workshop.worker()
+    assert since() == ("running", 1)
+    workshop.pass_time(1)
+    worker.reply(b"1", "failed", ready=False)
+    assert since() == ("delayed", 2)
+    workshop.pass_time(20)
+    workshop.stepped.turn(lambda: worker.slots.offer(1))
+    assert since() == ("running", 22)
+    workshop.pass_time(1)
+    workshop.cancel(b"1")
+    assert since() == ("cancelling", 23)
+    workshop.pass_time(1)
+    worker.reply(b"1", "cancelled")
+    workshop.pass_time(1)
+    assert since() == ("cancelled", 24)
 
 
 def test_child_of_a_job_that_vanishes_is_cancelled(workshop: Workshop) -> None:
@@ -460,7 +488,7 @@ def test_follower_hears_of_every_change_up_to_the_end(workshop: Workshop) -> Non
     stages = ["running", "queued", "running", "queued", "running", "cancelling", "cancelled"]
     assert [page for page, _ in diary.pages] == stages
     assert [page for page, _ in passer.pages] == ["parked", "running"]
-    assert not workshop.book.register.followers
+    assert not workshop.book.register.followers.by_job
 
 
 def test_follower_of_a_job_that_nobody_will_begin_hears_its_end(workshop: Workshop) -> None:

@@ -16,10 +16,3 @@ def test_jobs_are_remembered_for_their_seconds_and_two_generations_at_most() -> 
     now = ended.SECONDS
     jobs.add(b"last", "ok")
     assert (jobs.get(b"0"), jobs.get(b"second 0"), jobs.get(b"last")) == (None, "failed", "ok")
-
-
-def test_job_that_begins_again_is_forgotten() -> None:
-    jobs = EndedJobs(float)
-    jobs.add(b"1", "ok")
-    jobs.forget(b"1")
-    assert jobs.get(b"1") is None

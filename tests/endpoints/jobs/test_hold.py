@@ -9,7 +9,7 @@ from triomq.core import Batch
 from triomq.endpoints.jobs import BookedJob, Terms
 from triomq.endpoints.jobs.hold import ANSWER_SECONDS, HOLD_SECONDS, Held
 
-from .workshop import Out, Worker, Workshop
+from .workshop import SENDER, Out, Worker, Workshop
 
 ONE = Terms(key="k", limit=1)
 
@@ -25,9 +25,7 @@ class Returning(Worker):
         name, _, _ = batch.message(position).body.split()
         book = self._workshop.book
         queue = batch.head_at(position).routing_key
-        job = book.register.recall(
-            BookedJob(name, queue, "user", b"requester", self._workshop.terms[name], durable=True)
-        )
+        job = book.register.recall(BookedJob(name, queue, SENDER, self._workshop.terms[name], durable=True))
         held = None if job is None else book.hold.arrive(job, batch, position)
         if held is None:
             super()._give(batch, position)
@@ -60,9 +58,7 @@ class Restarted:
 
     def _begin(self) -> None:
         for name in self.out:
-            job = self.book.register.recall(
-                BookedJob(name, "q", "user", b"requester", self.workshop.terms[name], durable=True)
-            )
+            job = self.book.register.recall(BookedJob(name, "q", SENDER, self.workshop.terms[name], durable=True))
             assert job is not None
             self.book.hold.begin(job, 1)
         self.book.hold.is_after_restart = True

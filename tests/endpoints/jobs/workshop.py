@@ -27,10 +27,12 @@ from triomq.core import (
     Stretch,
     settle,
 )
-from triomq.endpoints.jobs import PLAIN, BookedJob, End, Fate, JobBook, Records, Standing, Terms
+from triomq.endpoints.jobs import PLAIN, BookedJob, End, Fate, JobBook, Records, Sender, Standing, Terms
 from triomq.endpoints.jobs.records import Names
 
 EPOCH = 1_000_000_000.0
+
+SENDER = Sender("user", b"requester")
 
 
 class KeptRecords:
@@ -103,7 +105,7 @@ class Workshop:
     ) -> Standing | None:
         """Have a job accepted, and published if it is."""
         due = self.now() + delay if delay else 0.0
-        made = BookedJob(job, queue, "user", b"requester", terms, durable=durable, due=due)
+        made = BookedJob(job, queue, SENDER, terms, durable=durable, due=due, since=self.now())
 
         def accept() -> Standing | None:
             standing = self.book.accept(made)
@@ -206,6 +208,7 @@ class Worker(InPlaceActor):
     # Jobs
 
     def deliver(self, message: Deliver) -> None:
+        self._workshop.book.register.tick()
         for position in message.batch.unsettled():
             self._give(message.batch, position)
 
@@ -219,7 +222,7 @@ class Worker(InPlaceActor):
         if job is None:
             queue = batch.head_at(position).routing_key
             terms = self._workshop.terms[name]
-            job = book.register.recall(BookedJob(name, queue, "user", b"requester", terms, durable=True))
+            job = book.register.recall(BookedJob(name, queue, SENDER, terms, durable=True))
         attempt = int(begun) + batch.attempts + 1
         if job is None:
             settle(batch, Outcome.ACCEPT, (position,))
@@ -232,6 +235,7 @@ class Worker(InPlaceActor):
         return self._workshop.stepped.turn(lambda: self._reply(self.out.pop(job), end, retry, ready))
 
     def _reply(self, out: Out, end: End, retry: bool, ready: bool) -> Fate:
+        self._workshop.book.register.tick()
         fate = self._workshop.book.attempts.finish(out.job, out.attempt, self, end, retry=retry)
         if fate.again_after is not None:
             self._workshop.publish(out.job.id, out.job.queue, out.attempt, fate.again_after)

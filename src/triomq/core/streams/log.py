@@ -21,7 +21,7 @@ A log belongs to the domain, as every backlog does: an incarnation of the stream
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import inf
 from secrets import randbits
@@ -109,12 +109,12 @@ class StreamLog(Backlog):
     @property
     def bounds(self) -> Bounds:
         """What can be read."""
-        return Bounds(self.identity, min(self.base, self.stop), self.stop, self._last_time)
+        return Bounds(self.identity, self.base, self.stop, self._last_time)
 
     @property
     def ready(self) -> int:
         """How many records can be read."""
-        return max(0, self.stop - self.base)
+        return self.stop - self.base
 
     @property
     def ready_bytes(self) -> int:
@@ -188,7 +188,7 @@ class StreamLog(Backlog):
 
     def drop_old(self) -> bool:
         """Drop what retention does not keep; return whether anything has gone."""
-        below = self.segments.drop(int(self.wall() * _MICRO))
+        below = self.segments.drop(int(self.wall() * _MICRO), self.stop)
         if below is None:
             return False
         self.base = below
@@ -203,7 +203,7 @@ class StreamLog(Backlog):
 
     def next_deadline(self) -> float:
         """Return when records become too old, in seconds of the domain's clock; infinity if that is not known."""
-        expiry = self.segments.next_expiry()
+        expiry = self.segments.next_expiry(self.stop)
         return inf if expiry is None else self._now() + max(0.0, expiry / _MICRO - self.wall())
 
     def expired_level(self, now: float) -> int | None:
@@ -340,11 +340,7 @@ class StreamLog(Backlog):
         """Yield the records in memory with offsets above ``after``."""
         offset = max(after + 1, self.base)
         while (chunk := self.find(offset)) is not None:
-            for run in chunk.read():
-                for place, content in enumerate(run.contents):
-                    if run.first + place >= offset:
-                        head = run.head if run.heads is None else run.heads[place]
-                        yield Entry(run.first + place, 0, inf, QueueMessage(head, content))
+            yield from entries_of((chunk,), offset)
             offset = chunk.stop
 
     def browse(self, after: int, limit: int, done: ReadDone) -> list[Entry] | None:
@@ -358,3 +354,13 @@ def _first_of(chunk: Chunk) -> int:
 
 def _last_time_of(chunk: Chunk) -> int:
     return chunk.last_time
+
+
+def entries_of(chunks: Iterable[Chunk], offset: int) -> Iterator[Entry]:
+    """Yield the records of chunks from an offset on."""
+    for chunk in chunks:
+        for run in chunk.read() if chunk.count else ():
+            for place, content in enumerate(run.contents):
+                if run.first + place >= offset:
+                    head = run.head if run.heads is None else run.heads[place]
+                    yield Entry(run.first + place, 0, inf, QueueMessage(head, content))

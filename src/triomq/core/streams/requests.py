@@ -117,7 +117,9 @@ async def send_records(
     return await log.send(first, most_records, most_bytes, descriptor, head)  # type: ignore[attr-defined,no-any-return]  # that of a stored stream
 
 
-async def read_records(state: "QueueState", first: int, *, most_records: int, most_bytes: int) -> RecordRange:
+async def read_records(
+    state: "QueueState", first: int, *, most_records: int, most_bytes: int, since: int = 0
+) -> RecordRange:
     """Read records of a stream, wherever they are.
 
     Args:
@@ -125,6 +127,7 @@ async def read_records(state: "QueueState", first: int, *, most_records: int, mo
         first: The first offset.
         most_records: How many records are wanted; the last chunk may have more.
         most_bytes: How many bytes of chunks, one chunk excepted.
+        since: Pass over chunks in the store that are wholly older, in microseconds since 1970.
 
     Raises:
         OutOfRange: The records at the offset are gone.
@@ -135,7 +138,7 @@ async def read_records(state: "QueueState", first: int, *, most_records: int, mo
     found = await state.ref.ask(ReadRange(first, most_records, most_bytes))
     if found is None:
         log = state.backlog
-        chunks = await log.fetch(first, most_records, most_bytes)  # type: ignore[attr-defined]  # that of a stream
+        chunks = await log.fetch(first, most_records, most_bytes, since)  # type: ignore[attr-defined]  # that of a stream
         bounds = log.bounds  # type: ignore[attr-defined]  # likewise
         if first < bounds.first:  # they have gone meanwhile
             raise OutOfRange(state.name, first, bounds.first, bounds.stop)

@@ -112,11 +112,16 @@ class Segments:
                 self.size += difference
                 return
 
-    def drop(self, now: int) -> int | None:
-        """Drop the segments that are too many or too old; return the offset below which records go, if any do."""
+    def drop(self, now: int, up_to: int) -> int | None:
+        """Drop the segments that are too many or too old; return the offset below which records go, if any do.
+
+        Args:
+            now: The time, in microseconds since 1970.
+            up_to: What is at this offset or above it stays: it cannot be read yet.
+        """
         segments, limits = self._segments, self.limits
         below: int | None = None
-        while len(segments) > 1:
+        while len(segments) > 1 and segments[0].stop <= up_to:
             oldest = segments[0]
             too_old = limits.age > 0 and oldest.last_time + limits.age <= now
             too_large = limits.size > 0 and self.size > limits.size
@@ -128,8 +133,12 @@ class Segments:
             below = oldest.stop
         return below
 
-    def next_expiry(self) -> int | None:
-        """Return when the oldest segment is too old, in microseconds since 1970; None if never, as far as is known."""
-        if self.limits.age and len(self._segments) > 1:
+    def next_expiry(self, up_to: int) -> int | None:
+        """Return when the oldest segment is too old, in microseconds since 1970; None if never, as far as is known.
+
+        Args:
+            up_to: As for ``drop``.
+        """
+        if self.limits.age and len(self._segments) > 1 and self._segments[0].stop <= up_to:
             return self._segments[0].last_time + self.limits.age
         return None

@@ -21,17 +21,18 @@ Rules:
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
 
 from triomq.chunks import check_chunk, read_chunk_head
-from triomq.core.backlog import Remains
+from triomq.core.backlog import Entry, ReadDone, Remains, page_of
 from triomq.core.persistence.keyed_records import KeyedRecords
 from triomq.core.persistence.persistence import Persistence
 from triomq.core.persistence.records import encode_position
 from triomq.core.streams.chunk import SHORT, SPAN, Chunk
-from triomq.core.streams.log import StreamLog
+from triomq.core.streams.log import StreamLog, entries_of
 from triomq.core.streams.retention import Limits
 from triomq.errors import ChunkDamaged, Disconnected, StoreError
 from triomq.store import (
@@ -97,6 +98,8 @@ class StoredLog(StreamLog):
 
     __slots__ = (
         "_begun",
+        "_browsed",
+        "_browses",
         "_fetches",
         "_journal",
         "_memory",
@@ -137,6 +140,8 @@ class StoredLog(StreamLog):
         self._unsynced: deque[tuple[int, Chunk]] = deque()  # with the numbers of their batches
         self._small = self._small_bytes = self._small_first = 0  # chunks that are not merged
         self._fetches: set[Fetch] = set()
+        self._browsed: list[Chunk] = []  # what was read for a browser last: its next page is mostly behind this one
+        self._browses = False  # whether something is being read for one
         self._tell: Callable[[Callable[[], None]], None] = _call
 
     @property
@@ -180,6 +185,7 @@ class StoredLog(StreamLog):
         for fetch in self._fetches:
             self._journal.cancel_fetch(fetch)
         self._fetches.clear()
+        self._browses = False
         self._tell = _call
 
     # Coming
@@ -276,7 +282,7 @@ class StoredLog(StreamLog):
     def _drop_chunks(self, below: int) -> None:
         count = 0
         for chunk in self._chunks:
-            if chunk.stop > min(below, self._stop):  # what is on the way to the disk stays until it is there
+            if chunk.stop > below:
                 break
             self._tail_bytes -= chunk.size
             count += 1
@@ -303,6 +309,21 @@ class StoredLog(StreamLog):
         if self._tail_first > self.base and not (self._chunks and self._chunks[0].time < time):
             return self.base if self._last_time >= time else self.next_id
         return super()._offset_since(time)
+
+    def browse(self, after: int, limit: int, done: ReadDone) -> list[Entry] | None:
+        """Return records by their offsets; None if they have to be read first, for the next call."""
+        offset = max(after + 1, self.base)
+        if offset >= min(self._stop, self._tail_first):
+            return super().browse(after, limit, done)
+        for chunk in self._browsed:
+            if chunk.first <= offset < chunk.stop:
+                return page_of(islice(entries_of(self._browsed, offset), limit))
+        if not self._browses:
+            self._browses = self.request(offset, self._arrived) is not None
+        return None
+
+    def _arrived(self, chunks: list[Chunk]) -> None:
+        self._browsed, self._browses = chunks, False
 
     def request(self, offset: int, done: Callable[[list[Chunk]], None], since: int = 0) -> Callable[[], None] | None:
         """Read the next chunks from the store; see ``StreamLog.request``."""
@@ -348,8 +369,8 @@ class StoredLog(StreamLog):
         fields = {"queue": self._name, "reason": reason}
         _log.error("records are damaged and passed over; see `triomq store check`", extra={"fields": fields})
 
-    async def fetch(self, first: int, most_records: int, most_bytes: int) -> list[bytes]:
-        """Read chunks from the store that are not in memory.
+    async def fetch(self, first: int, most_records: int, most_bytes: int, since: int) -> list[bytes]:
+        """Read chunks from the store that are not in memory; of those that are, if all others are older than ``since``.
 
         Raises:
             StoreError: They cannot be read.
@@ -362,8 +383,9 @@ class StoredLog(StreamLog):
             answer.append(read)
             answered.set()
 
-        stop = min(self._tail_first, first + most_records)
-        fetch = self._journal.fetch_chunks(self.queue, first, stop, most_bytes, done)
+        behind = self._tail_first
+        stop = behind if since else min(behind, first + most_records)
+        fetch = self._journal.fetch_chunks(self.queue, first, stop, most_bytes, done, since=since)
         try:
             await answered.wait()
         finally:
@@ -374,7 +396,7 @@ class StoredLog(StreamLog):
         for damaged in read.damaged:
             if not read.chunks or damaged.first < read_chunk_head(read.chunks[0]).first:
                 raise ChunkDamaged(f"the records from {damaged.first} on are damaged: {damaged.reason}")
-        return read.chunks
+        return read.chunks or (self.read(behind, most_records, most_bytes) if since else [])
 
     async def send(self, first: int, most_records: int, most_bytes: int, descriptor: int, head: bytes) -> bool:
         """Have the store write chunks to a socket; see ``send_records``."""

@@ -36,6 +36,7 @@ from triomq.core.queue.browse import Browse, Discard, Purge
 from triomq.core.queue.expiry import is_unused
 from triomq.core.queue.queue_state import Enlist, OptionsChanged, QueueState, QueueStatistics
 from triomq.core.queue.timekeeper import Due, Timekeeper
+from triomq.core.refusals import NotResident
 from triomq.core.streams.log import StreamLog
 from triomq.core.streams.reader import Reader
 from triomq.core.streams.requests import (
@@ -131,6 +132,7 @@ class Stream(InPlaceActor):
     def go_on(self, message: GoOn) -> None:
         """Do what the log has to do; ``after_batch`` delivers what can be read then."""
         message.call()
+        self._state.notify_arrived()
 
     # Reading
 
@@ -253,8 +255,11 @@ class Stream(InPlaceActor):
         return self._log.forget_group(message.group)
 
     def browse(self, message: Browse) -> Sequence[Entry]:
-        """Return records by their offsets, as far as they are in memory."""
-        return self._log.browse(message.after, message.limit, lambda reading: None) or []
+        """Return records by their offsets."""
+        entries = self._log.browse(message.after, message.limit, lambda reading: None)
+        if entries is None:
+            raise NotResident(self._state)
+        return entries
 
     def enlist(self, message: Enlist) -> QueueStatistics:
         """Return a snapshot, after feeds have taken what they can."""

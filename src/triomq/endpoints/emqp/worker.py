@@ -195,6 +195,7 @@ class WorkerSide:
 
     def _maker(self, codec: int) -> _Maker:
         if codec == JOB_CODEC:
+            self.booked.register.tick()
             return self.booked.admit
         return self._own_job if codec == EMQP_CODEC else self._foreign_job
 
@@ -283,6 +284,7 @@ class WorkerSide:
             replies: The request, the message and the extension of each REPLY.
         """
         now, out = trio.current_time(), self.out
+        self.booked.register.tick()
         origin: Origin | None = None
         answers: list[tuple[bytes, bytes, Extension]] = []  # to jobs of that origin
         batch: Batch | None = None

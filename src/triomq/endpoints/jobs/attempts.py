@@ -60,11 +60,12 @@ class Attempts:
             self._register.counts["late"] += 1
             return LATE
         if end == "ok":
-            self._register.remove(job)
-            self._register.ended.add(job.id, end)
-            self._register.counts[end] += 1
-            if self._register.followers:
-                self._register.followers.tell(job, end, answer)
+            register = self._register
+            register.remove(job)
+            register.ended.add(job.id, end)
+            register.counts[end] += 1
+            if register.followers.by_job:
+                register.followers.tell(job, end, answer)
             return _OK
         if job.stage == "cancelling":
             end = "cancelled"

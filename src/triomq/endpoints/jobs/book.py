@@ -23,6 +23,7 @@ an actor of its own (an ask for each step costs more than the step).
 import random
 import time
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -30,12 +31,14 @@ from triomq.core import Batch, Outcome, settle
 from triomq.endpoints.jobs.attempts import Attempts
 from triomq.endpoints.jobs.endings import Endings
 from triomq.endpoints.jobs.hold import Held, Hold
-from triomq.endpoints.jobs.job import OVER, BookedJob, Runner
+from triomq.endpoints.jobs.job import OVER, BookedJob, Runner, Sender
 from triomq.endpoints.jobs.records import NoRecords, Records
 from triomq.endpoints.jobs.register import Register
 from triomq.endpoints.jobs.terms import PLAIN
 from triomq.endpoints.jobs.verdicts import Standing
 from triomq.errors import AccessRefused
+
+_NOBODY: Final = Sender("")
 
 
 class JobBook:
@@ -119,6 +122,7 @@ class JobBook:
         parent, end = self.jobs.get(name), self._ended.get(name)
         if (end is not None and end != "ok") or (parent is not None and not _is_running(parent, attempt)):
             self.register.counts["cancelled"] += 1
+            self.register.tick()
             self._ended.add(job.id, "cancelled")
             return Standing(job.id, "cancelled")
         if parent is not None and parent.terms.deadline:
@@ -155,14 +159,16 @@ class JobBook:
             if terms.key and not self.parking.enter(job):
                 self.register.counts["parked"] += 1
                 self.parking.park(job, batch, position)
+                job.since = self.register.moment
                 self._followers.tell(job)
                 return False
         job.stage = "running"
+        job.since = self.register.moment
         job.attempt = attempt
         job.runner = runner
         if attempt > 1:  # the end of the last one may have gone unseen
             self.endings.cancel_all(self.register.descendants(job, attempt - 1))
-        if self._followers:
+        if self._followers.by_job:
             self._followers.tell(job)
         return True
 
@@ -189,7 +195,7 @@ class JobBook:
         if found is None:
             if self._ended.get(job) is not None or not self.hold.is_open:
                 return None
-            found = BookedJob(job, "", "")  # its message has not come out yet, and may be none
+            found = BookedJob(job, "", _NOBODY)  # its message has not come out yet, and may be none
         return self.hold.claim(found, attempt, runner)
 
 

@@ -23,17 +23,24 @@ class EndedJobs:
         now: Gives the time.
     """
 
-    __slots__ = ("_began", "_now", "_older", "_young")
+    __slots__ = ("_at", "_began", "_latest", "_now", "_older", "_young")
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._began = now()
-        self._young: dict[bytes, End] = {}
-        self._older: dict[bytes, End] = {}
+        self._young: dict[bytes, tuple[End, float]] = {}
+        self._older: dict[bytes, tuple[End, float]] = {}
+        self._at = 0.0
+        self._latest: dict[End, tuple[End, float]] = {}  # jobs that have ended alike share one
+
+    def begin(self, at: float) -> None:
+        """Have what ends from now on end at a Unix time."""
+        self._at = at
+        self._latest.clear()
 
     def add(self, job: bytes, end: End) -> None:
-        """Remember a job's end."""
-        self._young[job] = end
+        """Remember how a job has ended."""
+        self._young[job] = self._latest.get(end) or self._latest.setdefault(end, (end, self._at))
         if len(self._young) >= GENERATION:
             self._look()
 
@@ -45,9 +52,10 @@ class EndedJobs:
 
     def get(self, job: bytes) -> End | None:
         """Return how a job has ended; None if it has not, or too long ago."""
-        return self._young.get(job) or self._older.get(job)
+        found = self._young.get(job) or self._older.get(job)
+        return None if found is None else found[0]
 
-    def forget(self, job: bytes) -> None:
-        """Forget a job, which begins again."""
-        self._young.pop(job, None)
-        self._older.pop(job, None)
+    def since(self, job: bytes) -> float:
+        """Return when a job has ended, by Unix time; 0 if that is not known."""
+        found = self._young.get(job) or self._older.get(job)
+        return 0.0 if found is None else found[1]

@@ -79,6 +79,7 @@ class Endings:
         if job.runner is not None:
             if job.runner.cancel(job, grace):
                 job.stage = "cancelling"
+                job.since = self._register.tick()
                 self._register.followers.tell(job)
                 return False
             # Its worker does not know how: it goes on, and nobody waits for it.
@@ -96,6 +97,7 @@ class Endings:
             register.close(job, end, answered=False)
             return
         job.stage = end
+        job.since = register.tick()
         register.relations.free_unique(job)
         if end == "expired":  # its message says so in another life of the broker too
             register.records.remove(job.id)
@@ -106,6 +108,7 @@ class Endings:
     def leave_queue(self, job: BookedJob, end: End) -> None:
         """Forget a job that has ended before, since its message has left its queue at last."""
         self._register.remove(job)
+        self._register.tick()
         self._register.ended.add(job.id, end)
 
     def requester_left(self, requester: bytes) -> None:

@@ -15,29 +15,26 @@ class Follower(Protocol):
 class Followers:
     """The followers of a book's jobs; there is nobody in here for most of them."""
 
-    __slots__ = ("_by_job",)
+    __slots__ = ("by_job",)
 
     def __init__(self) -> None:
-        self._by_job: dict[bytes, dict[Follower, None]] = {}
-
-    def __bool__(self) -> bool:
-        """Return whether anybody follows anything."""
-        return bool(self._by_job)
+        self.by_job: dict[bytes, dict[Follower, None]] = {}
+        """By the id of a job; who looks whether there are any saves a call for each job that has none."""
 
     def add(self, job: bytes, follower: Follower) -> None:
         """Tell somebody of every change of a job from now on, up to its end."""
-        self._by_job.setdefault(job, {})[follower] = None
+        self.by_job.setdefault(job, {})[follower] = None
 
     def remove(self, job: bytes, follower: Follower) -> None:
         """Tell somebody nothing more of a job."""
-        found = self._by_job.get(job)
+        found = self.by_job.get(job)
         if found is not None:
             found.pop(follower, None)
             if not found:
-                del self._by_job[job]
+                del self.by_job[job]
 
     def tell(self, job: BookedJob, end: End | None = None, answer: object = None) -> None:
         """Tell of a change; after an end nobody follows the job any more."""
-        found = self._by_job.get(job.id) if end is None else self._by_job.pop(job.id, None)
+        found = self.by_job.get(job.id) if end is None else self.by_job.pop(job.id, None)
         for follower in list(found or ()):
             follower.changed(job, end, answer)

@@ -149,7 +149,7 @@ class Hold:
             if job.terms.key:
                 self._occupy(job)
         held.runner, held.attempt, held.until = runner, attempt, inf
-        _run(held)
+        self._run(held)
         self.claimed += 1
         if held.is_out:
             del self._held[job.id]
@@ -194,7 +194,7 @@ class Hold:
         if job.terms.key:
             self._occupy(job)
         if held.runner is not None:
-            _run(held)
+            self._run(held)
 
     def answered(self, job: bytes, attempt: int, runner: Runner, answer: object) -> bool:
         """Note what a worker says of a job that it has claimed, before its message has come out.
@@ -280,11 +280,11 @@ class Hold:
         """Have a job wait again; one that was being cancelled does not begin any more."""
         job = held.job
         is_cancelled = job.stage == "cancelling"
-        job.stage, job.runner = "queued", None
+        job.stage, job.runner, job.since = "queued", None, self._now()
         if is_cancelled and self.on_cancelled is not None:
             self.on_cancelled(job)
 
-
-def _run(held: Held) -> None:
-    """Have a job run with who says that it has it."""
-    held.job.stage, held.job.attempt, held.job.runner = "running", held.attempt, held.runner
+    def _run(self, held: Held) -> None:
+        """Have a job run with the worker that says it has it."""
+        held.job.stage, held.job.attempt, held.job.runner = "running", held.attempt, held.runner
+        held.job.since = self._now()

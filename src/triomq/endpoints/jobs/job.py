@@ -31,17 +31,29 @@ class Runner(Protocol):
         """Ask the worker to end a job, in so many seconds; return whether it can be asked, and will answer."""
 
 
+class Sender(msgspec.Struct, frozen=True, gc=False):
+    """Who has sent jobs; the same object for many of them.
+
+    Args:
+        user: As whom it was let in.
+        identity: Whom to answer; empty if nobody waits for that.
+    """
+
+    user: str
+    identity: bytes = b""
+
+
 class BookedJob(msgspec.Struct, eq=False, gc=False):
     """A job; there may be a million, so that it has nothing that most of them do not need.
 
     Args:
         id: Which its requester has chosen.
         queue: Where its messages are.
-        user: As whom its requester was let in.
-        requester: Whom to answer; empty if nobody waits for it.
+        sender: Who has sent it.
         terms: What is asked for it.
         durable: Whether its message is on disk, and what is recorded of it has to be there too.
         due: Unix time before which it does not begin; 0 is at once.
+        since: Unix time at which it came to its stage (``Register.moment``); 0 if that was before a restart.
         stage: Where it is.
         attempt: How often it was begun.
         runner: Who has it, as long as it runs.
@@ -49,11 +61,21 @@ class BookedJob(msgspec.Struct, eq=False, gc=False):
 
     id: bytes
     queue: str
-    user: str
-    requester: bytes = b""
+    sender: Sender
     terms: Terms = PLAIN
     durable: bool = False
     due: float = 0.0
+    since: float = 0.0
     stage: Stage = "queued"
     attempt: int = 0
     runner: Runner | None = None
+
+    @property
+    def user(self) -> str:
+        """As whom its requester was let in."""
+        return self.sender.user
+
+    @property
+    def requester(self) -> bytes:
+        """Whom to answer; empty if nobody waits for it."""
+        return self.sender.identity

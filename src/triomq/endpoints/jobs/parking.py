@@ -266,7 +266,7 @@ class Parking:
                 if parked.is_out:
                     return parked
                 self._called[job] = self._unpark(job).turn
-                parked.job.stage = "queued"
+                parked.job.stage, parked.job.since = "queued", self.clock.now()
             heappop(waiting)
         return None
 
@@ -280,7 +280,7 @@ class Parking:
             if terms.rate and self._bucket(parked.job).tokens < called + WHOLE:
                 break
             self._called[parked.job.id] = parked.turn
-            parked.job.stage = "queued"
+            parked.job.stage, parked.job.since = "queued", self.clock.now()
             settle(parked.batch, Outcome.RETURN, (parked.position,))
             self._unpark(parked.job.id)
             called += 1

@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from triomq.endpoints.jobs.job import BookedJob
+from triomq.endpoints.jobs.job import BookedJob, Sender
 from triomq.endpoints.jobs.terms import Terms
 from triomq.errors import StoreCorrupt
 
@@ -67,11 +67,12 @@ class RecordedJobs:
         records: Where they are.
     """
 
-    __slots__ = ("_jobs", "_records", "partial")
+    __slots__ = ("_records", "jobs", "partial")
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self._jobs: set[bytes] = set()
+        self.jobs: set[bytes] = set()
+        """Those that have one."""
         self.partial: set[bytes] = set()
         """Those of an earlier life whose message has not come out yet: their terms are known as far as recorded."""
 
@@ -88,10 +89,10 @@ class RecordedJobs:
                 raise StoreCorrupt(f"the record of a job cannot be read: {error}") from None
             name = names[0].encode("latin-1")
             terms = Terms(unique=found.unique, parent=found.parent)
-            job = BookedJob(name, found.queue, found.user, found.requester, terms, durable=True)
+            job = BookedJob(name, found.queue, Sender(found.user, found.requester), terms, durable=True)
             if found.is_cancelled:
                 job.stage = "cancelled"
-            self._jobs.add(name)
+            self.jobs.add(name)
             self.partial.add(name)
             yield job
 
@@ -100,13 +101,13 @@ class RecordedJobs:
         is_cancelled = job.stage == "cancelled"
         unique = "" if is_cancelled else job.terms.unique
         record = JobRecord(job.queue, job.user, job.requester, unique, job.terms.parent, is_cancelled)
-        self._records.put(_names_of(job.id), _encode(record), is_new=job.id not in self._jobs)
-        self._jobs.add(job.id)
+        self._records.put(_names_of(job.id), _encode(record), is_new=job.id not in self.jobs)
+        self.jobs.add(job.id)
 
     def remove(self, job: bytes) -> None:
         """Remove the record of a job that has ended, if it has one."""
-        if job in self._jobs:
-            self._jobs.discard(job)
+        if job in self.jobs:
+            self.jobs.discard(job)
             self.partial.discard(job)
             self._records.remove(_names_of(job))
 

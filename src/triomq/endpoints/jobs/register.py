@@ -19,6 +19,9 @@ from triomq.endpoints.jobs.verdicts import JobSummary
 
 _ANY: Final = 1 << 62
 
+_MOMENT: Final = 0.01
+"""Seconds: what happens within them has happened at one time."""
+
 Ending: TypeAlias = Callable[[BookedJob, End], None]
 
 
@@ -35,6 +38,8 @@ class Register:
 
     def __init__(self, now: Callable[[], float], records: Records) -> None:
         self.now = now
+        self.moment = 0.0
+        """Unix time of what happens now: jobs that come or go within a hundredth of a second share a float."""
         self.jobs: dict[bytes, BookedJob] = {}
         """All that have not ended, by id."""
         self.ended = EndedJobs(now)
@@ -54,6 +59,14 @@ class Register:
         self.records = RecordedJobs(records)
         for job in self.records.recover():
             self.enter(job)
+
+    def tick(self) -> float:
+        """Look at the clock for ``moment``; called once for each run of jobs, as that costs less than for each job."""
+        now = self.now()
+        if not 0 <= now - self.moment < _MOMENT:
+            self.moment = now
+            self.ended.begin(now)
+        return self.moment
 
     # Coming
 
@@ -101,6 +114,7 @@ class Register:
                 self.parking.leave(job)
         job.runner = None
         job.stage = "queued"
+        job.since = self.tick()
 
     def descendants(self, job: BookedJob, attempt: int = _ANY) -> list[BookedJob]:
         """List what a job has sent, in its attempts up to one, and what that has sent, as far as it has not ended."""
@@ -134,11 +148,13 @@ class Register:
             self.unrepeatable.discard(name)
         if self.crashes:
             self.crashes.pop(name, None)
-        self.records.remove(name)
+        if name in self.records.jobs:
+            self.records.remove(name)
 
     def close(self, job: BookedJob, end: End, *, answered: bool, answer: object = None) -> None:
         """Remove a job that has ended, and remember and tell how."""
         self.remove(job)
+        self.tick()
         self.ended.add(job.id, end)
         self.report(job, end, answered=answered, answer=answer)
 
@@ -149,7 +165,7 @@ class Register:
         self.counts[end] += 1
         if not answered and self.on_end is not None:
             self.on_end(job, end)
-        if self.followers:
+        if self.followers.by_job:
             self.followers.tell(job, end, answer)
 
     # Looking in
@@ -166,9 +182,9 @@ class Register:
         if found is not None:
             return self.summary(found)
         end = self.ended.get(job)
-        return None if end is None else JobSummary(job, end)
+        return None if end is None else JobSummary(job, end, since=self.ended.since(job))
 
     def summary(self, job: BookedJob) -> JobSummary:
         """Return where a job is that has not ended."""
         state = "delayed" if job.stage == "queued" and job.due > self.now() else job.stage
-        return JobSummary(job.id, state, job.attempt, job.queue, job.user, job.due, job.terms)
+        return JobSummary(job.id, state, job.attempt, job.queue, job.user, job.due, job.since)

@@ -62,11 +62,13 @@ class Result(msgspec.Struct, frozen=True, array_like=True, gc=False):
         end: In a word, as of ``job.End``.
         message: What the worker has answered; empty if that was too large to be kept.
         extension: What else it has said of that, as it was sent; empty for nothing.
+        at: When, in Unix time; 0 if that is not known.
     """
 
     end: str
     message: bytes
     extension: bytes = b""
+    at: float = 0.0
 
 
 class ResultStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -164,7 +166,7 @@ class ResultBook:
         value = _encode(result)
         if len(value) > LARGEST:
             self._refused += 1
-            value = _encode(Result(result.end, b""))
+            value = _encode(Result(result.end, b"", at=result.at))
         if job in self._kept:
             self._remove(job)
         now = self._now()

@@ -5,7 +5,6 @@ from typing import Final
 import msgspec
 
 from triomq.endpoints.jobs.job import End
-from triomq.endpoints.jobs.terms import PLAIN, Terms
 
 _DEAD: Final = ("failed", "timed-out", "lost")
 """Ends after which somebody may want to look at a job, and to requeue it."""
@@ -56,7 +55,7 @@ class JobSummary(msgspec.Struct, frozen=True, gc=False):
         queue: Where its messages are.
         user: As whom its requester was let in.
         due: Unix time before which it does not begin; 0 is at once.
-        terms: What is asked for it.
+        since: Unix time at which it came there; 0 if that is not known.
     """
 
     id: bytes
@@ -65,7 +64,7 @@ class JobSummary(msgspec.Struct, frozen=True, gc=False):
     queue: str = ""
     user: str = ""
     due: float = 0.0
-    terms: Terms = PLAIN
+    since: float = 0.0
 
     @property
     def has_ended(self) -> bool:

@@ -91,11 +91,15 @@ async def test_job_is_told_its_attempt_and_its_state_is_known(autojump_clock: ob
     request = desk.send()
     await desk.rest()
     assert await desk.state(request) == "waiting"
+    sent = (await desk.client.states([request.id]))[request.id].state.since
+    assert sent == pytest.approx(desk.book.register.now() * 1000, abs=20)
+    await trio.sleep(3)
     (job,) = await take(await desk.worker())
     assert (job.id, job.attempt, await desk.state(request)) == (request.id, 1, "running")
     job.reply(b"5")
     assert (await request.reply()).message == b"5"
     assert (await desk.state(request), desk.book.jobs) == ("ok", {})
+    assert (await desk.client.states([request.id]))[request.id].state.since - sent == pytest.approx(3_000, abs=20)
 
 
 async def test_job_that_is_sent_again_under_its_id_is_done_once(autojump_clock: object, desk: Desk) -> None:
@@ -390,7 +394,7 @@ async def test_follower_hears_of_changes_and_gets_the_answer(autojump_clock: obj
     words = [word for word, _ in heard]
     assert words == ["waiting", "running", "delayed", "running", "ok"]
     assert heard[-1] == ("ok", b"5")
-    assert not desk.book.register.followers
+    assert not desk.book.register.followers.by_job
 
 
 async def test_answer_that_is_kept_is_there_later(autojump_clock: object, desk: Desk) -> None:

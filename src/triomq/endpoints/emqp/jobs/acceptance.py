@@ -13,7 +13,7 @@ import msgspec
 
 from triomq.endpoints.emqp.jobs.book import broker_answer
 from triomq.endpoints.emqp.jobs.content import JobProperties, terms_of
-from triomq.endpoints.jobs import BookedJob, Standing, Terms
+from triomq.endpoints.jobs import BookedJob, Sender, Standing, Terms
 from triomq.protocols.emqp import NO_EXTENSION, RequestRun, encode_extension
 
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ class Acceptance:
         peer: The peer.
     """
 
-    __slots__ = ("_book", "_peer", "_terms")
+    __slots__ = ("_book", "_no_requester", "_peer", "_sender", "_terms")
 
     def __init__(self, peer: "EMQPPeer") -> None:
         self._peer = peer
         self._book = peer.hub.jobs
+        self._sender = Sender(peer.user, peer.identity)
+        self._no_requester = Sender(peer.user)
         self._terms: tuple[object, object, Terms] | None = None  # those of the last run, and of what they were made
 
     def accept(self, run: RequestRun, alike: RequestRun, queue: str) -> list[AcceptedJobs]:
@@ -61,18 +63,18 @@ class Acceptance:
         Raises:
             Refused: What is asked for them makes no sense, or one has the id of another user's job.
         """
-        peer, book, extension = self._peer, self._book, run.extension
-        now = peer.context.unix_time() if extension.delay or extension.deadline is not None else 0.0
+        book, extension = self._book, run.extension
+        now = book.register.tick()
         due = now + extension.delay / 1000 if extension.delay else 0.0
         terms = self._terms_of(alike)
         if extension.deadline is not None:
-            terms = msgspec.structs.replace(terms, deadline=now + extension.deadline / 1000)
-        requester = self._requester(run)
+            terms = msgspec.structs.replace(terms, deadline=book.register.now() + extension.deadline / 1000)
+        sender = self._sender if self._requester(run) else self._no_requester
         accepted: list[AcceptedJobs] = []
         jobs = AcceptedJobs(terms)
         try:
             for name, message in zip(run.msgids, run.messages, strict=True):
-                job = BookedJob(name, queue, peer.user, requester, terms, run.headers.guarantee, due)
+                job = BookedJob(name, queue, sender, terms, run.headers.guarantee, due, now)
                 standing = book.accept(job)
                 if standing is not None:
                     self._answer(name, standing)

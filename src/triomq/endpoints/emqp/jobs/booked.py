@@ -51,14 +51,14 @@ class BookedSide:
         worker: Its worker's side.
     """
 
-    __slots__ = ("_attempts", "_book", "_origins", "_register", "_worker", "peer", "spare")
+    __slots__ = ("_attempts", "_book", "_origins", "_worker", "peer", "register", "spare")
 
     def __init__(self, peer: "EMQPPeer", worker: "WorkerSide") -> None:
         self.peer = peer
         self._worker = worker
         self._book = peer.hub.jobs
         self._attempts = self._book.attempts
-        self._register = self._book.register
+        self.register = self._book.register
         self._origins = peer.hub.job_origins
         self.spare = 0
         """Jobs that were not admitted: so many slots are free again."""
@@ -69,11 +69,11 @@ class BookedSide:
         """Return the job of a message, if the book admits it."""
         name, alike, deadline = split_job(content[head.properties_start : head.properties_stop])
         origin, book = self._origins.find(alike), self._book
-        entry = self._register.knows(name)
+        entry = self.register.knows(name)
         if entry is None:
             assert batch.queue is not None
             durable = head.traits.persistent
-            entry = self._register.recall(origin.entry(name, Directory.name_of(batch.queue), deadline, durable=durable))
+            entry = self.register.recall(origin.entry(name, Directory.name_of(batch.queue), deadline, durable=durable))
         if entry is None:
             settle(batch, Outcome.ACCEPT, (position,))
         elif book.hold and (held := book.hold.arrive(entry, batch, position)) is not None:
@@ -255,7 +255,8 @@ class BookedSide:
         assert fate.end is not None
         assert isinstance(job.origin, JobOrigin)
         if job.origin.extension.keep:
-            result = Result(fate.end, message, encode_extension(about) if about is not NO_EXTENSION else b"")
+            extension = b"" if about is NO_EXTENSION else encode_extension(about)
+            result = Result(fate.end, message, extension, self.register.moment)
             self.peer.hub.results.keep(job.request, job.origin.user, job.origin.extension.keep / 1000, result)
         if fate.is_dead:
             publish_dead_letter(self.peer, job, fate.end, about)

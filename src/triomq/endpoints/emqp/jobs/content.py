@@ -14,7 +14,7 @@ import msgspec
 
 from triomq.core import Batch, HeaderValue, Properties, pack_arguments
 from triomq.endpoints.emqp.content import Origin, RequestProperties, from_properties, unpack_added
-from triomq.endpoints.jobs import FIRST_PAUSE, LONGEST_PAUSE, PLAIN, BookedJob, Terms
+from triomq.endpoints.jobs import FIRST_PAUSE, LONGEST_PAUSE, PLAIN, BookedJob, Sender, Terms
 from triomq.errors import ProtocolError, Refused
 from triomq.protocols.emqp import NO_EXTENSION, Extension, Headers, encode_extension
 
@@ -107,11 +107,12 @@ class JobOrigin(Origin):
         found: The properties of one of them; their id does not matter.
     """
 
-    __slots__ = ("begun", "terms", "timeout")
+    __slots__ = ("begun", "sender", "terms", "timeout")
 
     def __init__(self, found: JobProperties) -> None:
         super().__init__(found)
         self.begun = found.begun
+        self.sender = Sender(self.user, self.identity)
         self.timeout = self.extension.timeout / 1000 or self.headers.timeout
         """Seconds that an attempt may take; 0 is without limit."""
         self.terms = terms_of(msgspec.structs.replace(self.extension, deadline=None), self.headers, 0.0)
@@ -120,7 +121,7 @@ class JobOrigin(Origin):
     def entry(self, job: bytes, queue: str, deadline: float, *, durable: bool) -> BookedJob:
         """Return a job as its message has it."""
         terms = msgspec.structs.replace(self.terms, deadline=deadline) if deadline else self.terms
-        return BookedJob(job, queue, self.user, self.identity, terms, durable=durable)
+        return BookedJob(job, queue, self.sender, terms, durable=durable)
 
     def frame(self, attempt: int, deadline: float, now: float) -> bytes:
         """Return the extension frame for a worker: which attempt it makes, and how much time is left at ``now``."""

@@ -248,7 +248,9 @@ class EMQPJobDesk:
         name = dead.queue
         if name not in self._directory.queues:
             raise NotFound(f"the job's queue '{name}' is not there any more; it comes back with a worker for it")
-        standing = self._book.accept(JobOrigin(properties).entry(msgid, name, 0.0, durable=headers.guarantee))
+        entry = JobOrigin(properties).entry(msgid, name, 0.0, durable=headers.guarantee)
+        entry.since = self._book.register.tick()
+        standing = self._book.accept(entry)
         if standing is not None:
             raise Refused(f"the job {_text(standing.job)} has the same unique key, and has not ended")
         encoded = encode_job(properties)

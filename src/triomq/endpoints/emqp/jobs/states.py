@@ -57,7 +57,7 @@ class _Question:
             book.register.follow(request, following)
 
     def _tell(self, request: bytes, found: JobSummary | None) -> None:
-        state = JobState(state="unknown") if found is None else _state(found.state, found.queue, found.attempt)
+        state = JobState(state="unknown") if found is None else _state(found)
         self._answer(request, state, None)
 
     def _read(self, request: bytes, result: Result | None) -> None:
@@ -69,7 +69,7 @@ class _Question:
             self._tell(request, self._peer.hub.jobs.register.state_of(request))
             return
         about = decode_extension(result.extension) if result.extension else NO_EXTENSION
-        self._answer(request, _ended(result.end, about), result.message if self._wanted.result else None)
+        self._answer(request, _ended(result.end, about, result.at), result.message if self._wanted.result else None)
 
     def _answer(self, request: bytes, state: JobState, message: bytes | None) -> None:
         engine = self._peer.engine
@@ -106,16 +106,29 @@ class Following:
         if peer.has_left:
             return
         if end is None:
-            peer.engine.report_state(job.id, _state(peer.hub.jobs.register.summary(job).state, job.queue, job.attempt))
+            peer.engine.report_state(job.id, _state(peer.hub.jobs.register.summary(job)))
         else:
             message, about = answer if isinstance(answer, tuple) else (None, NO_EXTENSION)
-            peer.engine.report_state(job.id, _ended(end, about), message if self._result else None)
+            state = _ended(end, about, peer.hub.jobs.register.moment)
+            peer.engine.report_state(job.id, state, message if self._result else None)
         peer.ref.touch()
 
 
-def _state(word: str, queue: str, attempt: int) -> JobState:
-    return JobState(state=_WORDS.get(word, word), queue=queue, attempt=attempt)
+def _state(found: JobSummary) -> JobState:
+    word = _WORDS.get(found.state, found.state)
+    return JobState(state=word, queue=found.queue, attempt=found.attempt, since=_milliseconds(found.since))
 
 
-def _ended(end: str, about: Extension) -> JobState:
-    return JobState(state=end, attempt=about.attempt, type=about.type, message=about.message, traceback=about.traceback)
+def _ended(end: str, about: Extension, at: float) -> JobState:
+    return JobState(
+        state=end,
+        attempt=about.attempt,
+        since=_milliseconds(at),
+        type=about.type,
+        message=about.message,
+        traceback=about.traceback,
+    )
+
+
+def _milliseconds(time: float) -> int:
+    return round(time * 1000)
