@@ -26,11 +26,12 @@ RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # Debian's /usr
 
 
 class Broker(msgspec.Struct, frozen=True):
-    """A broker that listens: its name in the table, its address, and the process whose time is counted."""
+    """A broker that listens: its name in the table, its address, the process whose time is counted, tap's port."""
 
     name: str
     address: Address
     pid: int | None
+    tap: int | None = None
 
     def processes(self) -> list[int]:
         """The broker's processes; empty when it was not started here."""
@@ -99,13 +100,21 @@ def open_triomq(name: str = "triomq", *, options: Sequence[str] = ()) -> Iterato
 
 
 @contextlib.contextmanager
-def open_kept_triomq(name: str = "triomq") -> Iterator[Broker]:
+def open_kept_triomq(name: str = "triomq", *, options: Sequence[str] = ()) -> Iterator[Broker]:
     """Run `triomq serve` with a data directory of its own, which is gone with it."""
     with (
         tempfile.TemporaryDirectory(prefix="loadgen-", ignore_cleanup_errors=True) as directory,
-        open_triomq(name, options=["--data", directory]) as broker,
+        open_triomq(name, options=["--data", directory, *options]) as broker,
     ):
         yield broker
+
+
+@contextlib.contextmanager
+def open_tapped_triomq() -> Iterator[Broker]:
+    """Run it with tap as well."""
+    port = free_port()
+    with open_kept_triomq(options=["--tap", str(port)]) as broker:
+        yield msgspec.structs.replace(broker, tap=port)
 
 
 def rabbitmq_script() -> Path | None:

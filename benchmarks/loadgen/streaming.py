@@ -14,6 +14,7 @@ from loadgen.connection import CHANNEL, Connection
 from loadgen.consumer import Consumer
 from loadgen.flow import Flow
 from loadgen.publisher import Publisher
+from triomq.clients import open_tap
 
 WINDOW = 5_000
 """Records of a publisher that may be unconfirmed."""
@@ -44,6 +45,7 @@ class StreamWork(msgspec.Struct, frozen=True, kw_only=True):
         streams: how many streams they append to, each publisher to one.
         batch: publishes that are sent at once.
         readers: consumers that read all of it from different offsets; with none, appending is measured.
+        fetches: whether one client reads it over tap instead, as often as this says.
     """
 
     name: str
@@ -53,6 +55,7 @@ class StreamWork(msgspec.Struct, frozen=True, kw_only=True):
     streams: int = 1
     batch: int = 50
     readers: int = 0
+    fetches: int = 0
 
 
 STREAMS = [
@@ -62,6 +65,8 @@ STREAMS = [
     StreamWork(name="append-16", title="append, 100 B, 16 publishers, a stream each", publishers=16, streams=16),
     StreamWork(name="read-100", title="read over AMQP, 100 B, 1 reader", readers=1),
     StreamWork(name="read-10", title="read over AMQP, 100 B, 10 readers at different offsets", readers=10),
+    StreamWork(name="fetch-100", title="FETCH over tap, 100 B", fetches=5),
+    StreamWork(name="fetch-1024", title="FETCH over tap, 1 KiB", fetches=5, size=1024),
 ]
 
 
@@ -73,6 +78,8 @@ def measure(work: StreamWork, count: int, broker: Broker) -> StreamResult:
         control.call(frames.queue_declare(CHANNEL, name, durable=True, arguments=STREAM), frames.QUEUE_DECLARE_OK)
     try:
         found = _append(broker, names, count, work)
+        if work.fetches:
+            return _fetch(broker, names[0], count, work.fetches)
         return _read(broker, names[0], count, work.readers) if work.readers else found
     finally:
         for name in names:
@@ -131,6 +138,17 @@ def _read(broker: Broker, name: str, count: int, readers: int) -> StreamResult:
     for connection in connections:
         connection.socket.close()
     return found
+
+
+def _fetch(broker: Broker, name: str, count: int, times: int) -> StreamResult:
+    """Read all of it over tap, again and again, without looking at single records."""
+    address = broker.address
+    with open_tap(f"tap://{address.user}:{address.password}@{address.host}:{broker.tap}/") as tap:
+        found, used, begin = 0, Used(broker), time.monotonic()
+        for _ in range(times):
+            for columns in tap.fetch(name, 0, 0, count):
+                found += columns.head.count
+        return _result(used, begin, found)
 
 
 def _result(used: Used, begin: float, count: int) -> StreamResult:
