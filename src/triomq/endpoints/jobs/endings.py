@@ -124,9 +124,7 @@ class Endings:
         for job in deadlines.take_due(now, _AT_ONCE):
             if self._register.jobs.get(job.id) is not job or job.stage in OVER:
                 continue  # it was cancelled, or ended with another one
-            if (
-                job.runner is not None or job in self._hold
-            ):  # its worker is told to end it; if that dies, it waits again
+            if job.runner is not None or job in self._hold:  # its worker ends it, or loses it: then it waits again
                 deadlines.add(job, now + _PATIENCE)
                 continue
             descendants = self._register.descendants(job)
