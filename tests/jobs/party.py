@@ -7,6 +7,7 @@ import trio
 
 from triomq.app import Broker
 from triomq.clients import EMQPConnector, EMQPJob, open_emqp_worker
+from triomq.errors import JobFailed
 from triomq.jobs import JobCall, JobDefinition, Jobs, RunningJob, current_job, running
 from triomq.jobs.failures import describe
 
@@ -73,9 +74,13 @@ class Shop:
         @jobs.job(retries=0)
         async def broken_family() -> None:
             await sleep.send()
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(fail.call, "child 1")
-                nursery.start_soon(fail.call, "child 2")
+            failures = []
+            for child in [await fail.send("child 1"), await fail.send("child 2")]:
+                try:
+                    await child.result()
+                except JobFailed as failure:
+                    failures.append(failure)
+            raise ExceptionGroup("children", failures)
 
         self.broken_family = broken_family
         self.report, self.family, self.broken_count = report, family, broken_count
