@@ -58,7 +58,7 @@ class JobOracle:
         self.accepted: dict[str, Task] = {}
         self.duplicates = self.given_up = 0
         self.deaths: dict[int, float] = {}
-        """When processes of workers have ended."""
+        """When processes of workers were killed."""
         self.kills: Counter[str] = Counter()
         self.runs: defaultdict[str, list[Run]] = defaultdict(list)
         self._open: dict[tuple[str, int], Run] = {}
@@ -112,7 +112,7 @@ class JobOracle:
     def _close(self) -> None:
         for (_, process), run in self._open.items():
             if process in self.deaths:
-                run.ended, run.has_died = self.deaths[process], True
+                run.ended, run.has_died = max(run.began, self.deaths[process]), True
 
     def _crowds(self, name: str, most: int) -> Iterator[str]:
         """Yield where more jobs ran at a time than may."""

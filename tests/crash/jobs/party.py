@@ -91,9 +91,9 @@ class Party:
         """Kill a worker, and start another one like it."""
         module, worker = self.workers.pop(self.chance.randrange(len(self.workers)))
         children = children_of(worker.pid)
+        self._dies(worker.pid, *children)
         worker.kill()
         await worker.wait()
-        self.oracle.deaths[worker.pid] = time.monotonic()
         for child in children:
             await self._wait_gone(child)
         await self.start_worker(module)
@@ -103,15 +103,20 @@ class Party:
         children = [child for module, worker in self.workers if module == POOL for child in children_of(worker.pid)]
         if children:
             child = self.chance.choice(children)
+            self._dies(child)
             os.kill(child, signal.SIGKILL)
             await self._wait_gone(child)
+
+    def _dies(self, *processes: int) -> None:
+        """Note when a process was killed: that it is gone is seen later, when its jobs may be elsewhere already."""
+        for process in processes:
+            self.oracle.deaths[process] = time.monotonic()
 
     async def _wait_gone(self, process: int) -> None:
         """Wait until a process that is not our own child is gone: with its parent a job's process ends by itself."""
         with trio.fail_after(START):
             while is_alive(process):  # noqa: ASYNC110  # nobody tells
                 await trio.sleep(0.01)
-        self.oracle.deaths[process] = time.monotonic()
 
     async def kill_broker(self) -> None:
         """Kill the broker, and start the next one."""
