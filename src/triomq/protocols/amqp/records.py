@@ -8,8 +8,8 @@ changes of a record's properties is how they *begin*, up to the size of that tab
 
 What is in the rest (other headers, message-id, timestamp) differs in each record of real traffic; it is cut off and
 joined again without a look at it. A delivery costs 0.2 µs where all properties and sizes are alike, 0.45 where each
-record has properties of its own, and 0.65 where the sizes differ too. To decode properties, set a header, and encode them would
-be 30 µs; to remember what was made for each properties and size, 3 to 4 where they are all new.
+record has properties of its own, and 0.65 where the sizes differ too. To decode properties, set a header and encode
+them again would be 30; to remember what was made for each properties and size, 3 to 4 where they are all new.
 """
 
 import struct
