@@ -148,6 +148,14 @@ async def test_the_fullest_queues_come_first_if_asked(broker: Broker, domain: Do
     assert [entry.cursor for entry in found] == [None, None]
 
 
+async def test_stream_is_as_full_as_it_has_records(broker: Broker, domain: DomainInspector) -> None:
+    await broker.declare_queue("q")
+    await broker.declare_stream("s")
+    for name in ("q", "s", "s"):
+        await broker.publish("", name, b"")
+    assert names(domain.list_queues(ListQueues(order="ready"))) == ["s", "q"]
+
+
 async def test_queue_in_trouble_says_so(broker: Broker, domain: DomainInspector) -> None:
     await broker.declare_queue("q")
     await knock_out(broker, "q")

@@ -99,8 +99,7 @@ class DomainInspector:
         queues = self._directory.queues
         if asked.order == "ready":
             named = _named(queues, asked.pattern, asked.after)
-            backlogs = [queue.backlog for _, queue in named]
-            ready = [backlog.resident + backlog.paged for backlog in backlogs]
+            ready = [queue.backlog.ready for _, queue in named]
             most = sorted(range(len(named)), key=ready.__getitem__, reverse=True)  # which costs less than a heap here
             return (Paged(None, _queue_record(*named[place]), _shorten_queue) for place in most[: asked.limit])
         named = _named(queues, asked.pattern, asked.after, asked.limit + 1)  # one more: is there a next page?
