@@ -168,6 +168,13 @@ async def test_pipe_takes_from_one_feed_that_is_a_queue(
     assert not broker.directory.queues["others"].feeds
 
 
+async def test_stream_is_no_feed_of_a_pipe(client: Client, broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    await broker.declare_stream("s")
+    await say(client, RestMSPipeCreate("pipe", "mine"), RestMSJoinCreate("mine", "s", "*"))
+    assert not broker.directory.queues["s"].feeds
+    assert "a join of a pipe is not for stream 's', which keeps what was read" in noted(caplog)
+
+
 @pytest.mark.parametrize("method", [RestMSPipeCreate("pipe", "ours"), RestMSJoinCreate("ours", "work", "*")], ids=str)
 async def test_queue_of_our_own_is_not_drained_for_a_peer(
     client: Client, broker: Broker, method: Method, caplog: pytest.LogCaptureFixture

@@ -189,6 +189,24 @@ async def test_message_published_at_the_peer_comes_into_the_queue_here() -> None
         assert peer.statistics().received == 10
 
 
+async def test_message_published_at_the_peer_becomes_a_record_of_a_stream_here() -> None:
+    async with open_pair() as (here, there):
+        stream = await here.declare_stream("mine")
+        await (await here.declare_sink("news", "topic")).bind("mine", "a.*")
+        peer = await tell(here, there, "here")
+        await peer.wait_announced()
+        for number in range(10):
+            await there.publish("news", "a.b", str(number).encode())
+        found: list[tuple[int, bytes]] = []
+        async for record in stream.read():
+            found.append((record.offset, record.body))
+            if len(found) == 10:
+                break
+        assert found == [(number, str(number).encode()) for number in range(10)]
+        await until(lambda: not there.directory.queues["mine"].backlog.unsettled)
+        assert there.directory.queues["mine"].declared.stream is None
+
+
 async def test_floods_pass_between_two_brokers_in_both_directions_at_once() -> None:
     async with open_pair() as (here, there), trio.open_nursery() as nursery:
         await declare(here, "news", "here")

@@ -32,7 +32,7 @@ from triomq.endpoints.amqp.consuming import close_consumer, open_consumer
 from triomq.endpoints.amqp.direct import PRIVATE_BYTES
 from triomq.endpoints.amqp.permissions import require_configure, require_queue, require_read, require_write
 from triomq.endpoints.amqp.refusals import AMQPRefusal
-from triomq.errors import AccessRefused, NotFound, PreconditionFailed, Refused
+from triomq.errors import AccessRefused, NotForStreams, NotFound, PreconditionFailed, Refused
 from triomq.protocols.amqp import (
     Method,
     QueueDeclare,
@@ -185,6 +185,8 @@ def _join_create(channel: ServerChannel, method: RestMSJoinCreate) -> None:
             _their_queue(channel, method.pipe_name)
         connection.ask_unguarded(connection.domain, Bind(binding, session, session.origin))
         return
+    if feed.declared.stream is not None:  # a peer that comes again could not say where it was
+        raise NotForStreams(feed.name, "a join of a pipe")
     pipe = _their_queue(channel, method.pipe_name)
     _deliver(channel, f"q:{pipe.name}", feed)
 
