@@ -63,7 +63,14 @@ from triomq.core.refusals import (
 from triomq.core.routing.bindings import Binding, Target, make_binding
 from triomq.core.routing.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.routing.sink import SinkState
-from triomq.core.streams.partitions import MOST_PARTITIONS, DeclareStream, DeleteStream, partitions_of, stream_of
+from triomq.core.streams.partitions import (
+    MOST_PARTITIONS,
+    DeclareStream,
+    DeleteStream,
+    partition_name,
+    partitions_of,
+    stream_of,
+)
 from triomq.core.streams.requests import (
     AskBounds,
     ForgetGroup,
@@ -293,6 +300,7 @@ __all__ = [
     "make_predicate",
     "makes_wait",
     "pack_arguments",
+    "partition_name",
     "partitions_of",
     "postpone",
     "process_memory",

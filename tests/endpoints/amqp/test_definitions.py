@@ -19,6 +19,7 @@ from triomq.core import (
     make_binding,
 )
 from triomq.endpoints.amqp.definitions import declare_all, describe
+from triomq.errors import PartOfStream
 from triomq.protocols.control import (
     DefinedBinding,
     DefinedExchange,
@@ -132,6 +133,60 @@ async def test_stream_is_described_and_declared_again_as_one(broker: Broker) -> 
         plain = Definitions(queues=[DefinedQueue(name="s")])
         (trouble,) = await declare_all(plain, {"/": other.context.domains["default"]})
         assert "received none" in trouble
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_partitioned_stream_is_declared_again_as_a_whole(broker: Broker, durable: bool) -> None:
+    await broker.declare_stream("orders", partitions=3, max_age=60.0, max_length=9, durable=durable)
+    await broker.declare_stream("alone", durable=durable)
+    found = described(broker)
+    assert {queue.name: queue.arguments.get("x-partition-of") for queue in found.queues} == {
+        "orders-0": "orders",
+        "orders-1": "orders",
+        "orders-2": "orders",
+        "alone": None,
+    }
+    async with open_broker(domains=("default", "shop")) as other:
+        places = {"/": other.context.domains["default"]}
+        for _ in range(2):
+            assert await declare_all(found, places) == []
+            again = described(other)
+            assert (again.queues, again.exchanges, again.bindings) == (found.queues, found.exchanges, found.bindings)
+        await other.declare_stream("orders", partitions=3, max_age=60.0, max_length=9, durable=durable)
+        with pytest.raises(PartOfStream):
+            await other.queue("orders-1").delete()
+        await other.stream("orders").delete()
+        assert not [name for name in other.directory.queues if name != "alone"]
+
+
+PART = {"x-queue-type": "stream", "x-partition-of": "orders"}
+
+
+@pytest.mark.parametrize(
+    ("queues", "text"),
+    [
+        (
+            [DefinedQueue(name="orders-0", arguments=PART), DefinedQueue(name="orders-2", arguments=PART)],
+            "stream 'orders': its partitions are 'orders-0', 'orders-2'; they have the numbers from 0 on without a gap",
+        ),
+        (
+            [
+                DefinedQueue(name="orders-0", arguments=PART),
+                DefinedQueue(name="orders-1", arguments={**PART, "x-max-age": "1h"}),
+            ],
+            "stream 'orders': its partitions differ in durable or arguments; they are all alike",
+        ),
+        ([DefinedQueue(name="there-0", arguments={**PART, "x-partition-of": "there"})], "stream 'there': "),
+    ],
+)
+async def test_partitions_that_make_no_stream_are_a_trouble(
+    broker: Broker, queues: list[DefinedQueue], text: str
+) -> None:
+    await broker.declare_queue("there-0")
+    (trouble,) = await declare_all(Definitions(queues=queues), {"/": broker.context.domains["default"]})
+    assert trouble.startswith(text)
+    assert set(broker.directory.queues) == {"there-0"}
+    assert "there" not in broker.directory.sinks
 
 
 async def test_resources_of_a_session_are_left_out(broker: Broker) -> None:

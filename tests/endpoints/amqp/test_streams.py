@@ -213,3 +213,21 @@ async def test_confirm_of_a_record_comes_once_it_can_be_read(connect: Connect) -
     while (await writer.read(BasicAck)).delivery_tag < 2:
         pass
     assert await seen(reader, 2) == [(0, b"0"), (1, b"1")]
+
+
+# Partitions
+
+
+async def test_partition_is_declared_by_clients_if_it_is_there_and_not_alone(broker: Broker, client: Client) -> None:
+    await broker.declare_stream("orders", partitions=2)
+    part = {**STREAM, "x-partition-of": "orders"}
+    await client.declare("orders-1", durable=True, arguments=part)
+    await client.say(1, QueueDeclare("orders-2", durable=True, arguments=part))
+    code, text = await client.channel_closed()
+    assert code == 406
+    assert "queue 'orders-2' is a partition of stream 'orders', and cannot be declared alone" in text
+    await client.open_channel()
+    await client.say(1, QueueDeclare("orders-1", durable=True, arguments=STREAM))
+    code, text = await client.channel_closed()
+    assert code == 406
+    assert "'x-partition-of' for queue 'orders-1' in vhost '/': received none but current is the value 'orders'" in text

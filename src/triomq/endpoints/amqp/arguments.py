@@ -252,11 +252,14 @@ _QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[object, _Where], object]]] = {
 }
 """Argument to the core's option, and what reads it."""
 
-_STREAM_ARGUMENTS: dict[str, tuple[str, Callable[[object, _Where], float]]] = {
+_STREAM_ARGUMENTS: dict[str, tuple[str, Callable[[object, _Where], float | str]]] = {
     "x-max-age": ("max_age", _read_max_age),
     "x-stream-max-segment-size-bytes": ("segment_bytes", _read_segment),
+    "x-partition-of": ("partition_of", _read_key),
 }
-"""Argument to the core's option of streams, and what reads it; 0 leaves it to the core."""
+"""Argument to the core's option of streams, and what reads it; 0 leaves it to the core.
+
+RabbitMQ does not know ``x-partition-of``, and passes it over."""
 
 _COMPARED = (
     "x-dead-letter-strategy",

@@ -1,6 +1,7 @@
 """Definitions in RabbitMQ's form, to requests to domains and back."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from triomq.core import (
     Binding,
     DeclareQueue,
     DeclareSink,
+    DeclareStream,
     Directory,
     Overflow,
     Policy,
@@ -21,13 +23,14 @@ from triomq.core import (
     SinkState,
     Target,
     make_binding,
+    partition_name,
 )
 from triomq.endpoints.amqp.arguments import queue_options, sink_options
 from triomq.endpoints.amqp.policies import APPLY_TO, policy_definition
 from triomq.endpoints.amqp.queue_types import QueueType
 from triomq.endpoints.amqp.refusals import ARGUMENTS, AMQPRefusal, on_wire, reply_code_of, stream_arguments
 from triomq.endpoints.base.context import BrokerContext, DomainAccess
-from triomq.errors import Refused
+from triomq.errors import PreconditionFailed, Refused
 from triomq.protocols.control import (
     DefinedBinding,
     DefinedExchange,
@@ -44,6 +47,8 @@ from triomq.security import UNLIMITED, UserRecord, permission_in
 _SYSTEM = "amq."
 """What the names of sinks begin with that every domain has from the start."""
 
+_PARTITION_OF = "x-partition-of"
+
 _NO_LIMIT = -1
 """What stands for no limit in RabbitMQ's limits of users."""
 
@@ -53,7 +58,15 @@ _FORM = "3.10.8"
 _HASHES = {"RABBITMQ-SHA-256": "rabbit_password_hashing_sha256", "RABBITMQ-SHA-512": "rabbit_password_hashing_sha512"}
 
 
-_Declared = DefinedExchange | DefinedQueue | DefinedBinding
+class _DefinedStream(NamedTuple):
+    """A partitioned stream, which is declared as a whole; its partitions are described one by one, as queues."""
+
+    vhost: str
+    name: str
+    partitions: list[DefinedQueue]
+
+
+_Declared = DefinedExchange | _DefinedStream | DefinedQueue | DefinedBinding
 
 
 # In
@@ -71,7 +84,8 @@ async def declare_all(definitions: Definitions, domains: Mapping[str, DomainAcce
     """
     troubles: list[str] = []
     sessions = {name: Session(domain.ref, domain.directory) for name, domain in domains.items()}
-    everything: tuple[_Declared, ...] = (*definitions.exchanges, *definitions.queues, *definitions.bindings)
+    streams, queues = _apart(definitions.queues)
+    everything: tuple[_Declared, ...] = (*definitions.exchanges, *streams, *queues, *definitions.bindings)
     for found in everything:
         session = sessions.get(found.vhost)
         if isinstance(found, DefinedExchange) and found.name.startswith(_SYSTEM):
@@ -84,15 +98,33 @@ async def declare_all(definitions: Definitions, domains: Mapping[str, DomainAcce
         except AMQPRefusal as error:
             troubles.append(f"{_named(found)}: {error}")
         except Refused as error:
-            kind = "queue" if isinstance(found, DefinedQueue) else "exchange"
+            kind = "queue" if isinstance(found, DefinedQueue | _DefinedStream) else "exchange"
             troubles.append(f"{_named(found)}: {reply_code_of(error, found.vhost, kind).text}")
     return troubles
 
 
+def _apart(queues: Sequence[DefinedQueue]) -> tuple[list[_DefinedStream], list[DefinedQueue]]:
+    """Return the partitioned streams among queues, and the other queues."""
+    streams: dict[tuple[str, str], _DefinedStream] = {}
+    alone = []
+    for queue in queues:
+        name = queue.arguments.get(_PARTITION_OF)
+        if isinstance(name, str) and name:
+            streams.setdefault((queue.vhost, name), _DefinedStream(queue.vhost, name, [])).partitions.append(queue)
+        else:
+            alone.append(queue)
+    return list(streams.values()), alone
+
+
 def _named(found: _Declared) -> str:
-    if isinstance(found, DefinedBinding):
-        return f"binding of exchange {found.source!r} to {found.destination_type} {found.destination!r}"
-    return f"{'queue' if isinstance(found, DefinedQueue) else 'exchange'} {found.name!r}"
+    match found:
+        case DefinedBinding():
+            return f"binding of exchange {found.source!r} to {found.destination_type} {found.destination!r}"
+        case DefinedExchange():
+            return f"exchange {found.name!r}"
+        case DefinedQueue():
+            return f"queue {found.name!r}"
+    return f"stream {found.name!r}"
 
 
 def _request(found: _Declared, session: Session) -> Request[object]:
@@ -107,6 +139,8 @@ def _request(found: _Declared, session: Session) -> Request[object]:
             return DeclareSink(found.name, _sink_options(found), session)
         case DefinedQueue():
             return DeclareQueue(found.name, _queue_options(found), session)
+        case _DefinedStream():
+            return DeclareStream(found.name, _partition_options(found), session, len(found.partitions))
         case DefinedBinding():
             target = Target.QUEUE if found.destination_type == "queue" else Target.SINK
             binding = make_binding(found.source, target, found.destination, found.routing_key, found.arguments)
@@ -122,19 +156,31 @@ def _sink_options(found: DefinedExchange) -> SinkOptions:
     return sink_options(found.name, found.vhost, found.arguments, options)
 
 
+def _partition_options(found: _DefinedStream) -> QueueOptions:
+    first, names = found.partitions[0], sorted(each.name for each in found.partitions)
+    if names != sorted(partition_name(found.name, number) for number in range(len(names))):
+        raise PreconditionFailed(
+            f"its partitions are {', '.join(map(repr, names))}; they have the numbers from 0 on without a gap"
+        )
+    if any((each.arguments, each.durable) != (first.arguments, first.durable) for each in found.partitions):
+        raise PreconditionFailed("its partitions differ in durable or arguments; they are all alike")
+    return _queue_options(first)
+
+
 def _queue_options(found: DefinedQueue) -> QueueOptions:
     arguments, most = dict(found.arguments), None
-    if arguments.get("x-queue-type") == QueueType.STREAM.value:
+    is_stream = arguments.get("x-queue-type") == QueueType.STREAM.value
+    if is_stream:
         most = arguments.pop("x-max-length", None)  # which clients may not give, and this program may
     options = queue_options(
         found.name,
         found.vhost,
         arguments,
-        durable=found.durable,
+        durable=found.durable or is_stream,  # clients may not declare a transient one either
         exclusive=False,
         auto_delete=found.auto_delete,
     )
-    return replace(options, max_length=most) if isinstance(most, int) else options
+    return replace(options, durable=found.durable, max_length=most if isinstance(most, int) else options.max_length)
 
 
 # Out

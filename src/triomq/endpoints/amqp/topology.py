@@ -29,6 +29,7 @@ from triomq.endpoints.amqp.permissions import require_queue
 from triomq.endpoints.amqp.queue_types import check_named, check_type
 from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.amqp.reply_queues import declared_reply_queue
+from triomq.endpoints.amqp.streams import check_partition
 from triomq.endpoints.content import is_reply_queue
 from triomq.errors import AccessRefused
 from triomq.protocols.amqp import (
@@ -179,6 +180,8 @@ def _declared(channel: ServerChannel, method: QueueDeclare) -> QueueState:
     )
     if existing is not None:
         check_type(name, existing.declared, arguments)
+    else:
+        check_partition(name, options)
     try:
         return connection.ask_unguarded(connection.domain, DeclareQueue(name, options, connection.session))
     except ForeignName as refused:
