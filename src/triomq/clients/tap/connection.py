@@ -155,18 +155,21 @@ class TapConnection:
         """Wait until the broker answers."""
         self._answer(self._ask(self._engine.ping()), DoneAnswered)
 
-    def offsets(self, stream: str, group: str = "") -> Sequence[PartitionBounds]:
+    def offsets(self, stream: str, group: str = "", *, since: float | None = None) -> Sequence[PartitionBounds]:
         """Return what may be read of each partition: its ``identity``, the ``first`` offset and the ``next`` one.
 
         Args:
             stream: The stream's name.
             group: A group, whose place is the ``position`` of each; None there if it has none.
+            since: A time, in seconds since 1970: where there is no group with a position, ``position`` is that of the
+                first record which was appended then or later, ``next`` if there is none.
 
         Raises:
             NotFound: There is no such stream.
             AccessRefused: The user may not read it.
         """
-        return self._answer(self._ask(self._engine.offsets(stream, group)), BoundsAnswered).partitions
+        time = None if since is None else int(since * 1_000_000)
+        return self._answer(self._ask(self._engine.offsets(stream, group, time)), BoundsAnswered).partitions
 
     def fetch(
         self,
