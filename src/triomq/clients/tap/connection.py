@@ -21,7 +21,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from triomq.chunks import Columns, check_chunk, cut_chunk, split_chunks
+from triomq.chunks import Columns, check_chunk, cut_chunk, read_chunk_head, split_chunks
 from triomq.clients.tap.refusals import error_of
 from triomq.clients.tap.url import TapUrl, parse_tap_url
 from triomq.errors import AccessRefused, Disconnected, LimitExceeded, RemoteProtocolError
@@ -214,7 +214,7 @@ class TapConnection:
                     if until <= monotonic():
                         return
                     continue
-                begin, first = first, check_chunk(chunks[-1]).stop
+                begin, first = first, read_chunk_head(chunks[-1]).stop
                 until = monotonic() + wait
                 if stop is None or first < stop:
                     number = self._fetch(stream, partition, identity, first, stop, most_bytes, min(wait, LONGEST_WAIT))
