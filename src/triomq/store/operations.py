@@ -187,7 +187,7 @@ class ChunksMerged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1
     """Merge small chunks of a range of offsets into large ones, later, when there are a moment and room.
 
     No chunk that is made so has offsets outside of the range. What has not been done when the store's process ends is
-    not done: then it is to be asked for again.
+    not done: the journal asks the next process for it again, and a broker that starts for what is small.
     """
 
     queue: int

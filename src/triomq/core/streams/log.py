@@ -92,6 +92,9 @@ class StreamLog(Backlog):
     is_stored = False
     """Whether the records are in a store too."""
 
+    retry_at = inf
+    """When what could not be read is tried again, in seconds of the domain's clock."""
+
     @property
     def open_batch(self) -> int:
         """The batch of the store that has what was pushed last; 0 without one."""
@@ -109,6 +112,9 @@ class StreamLog(Backlog):
 
     def catch_up(self) -> None:
         """Let be read what is on disk."""
+
+    def retry(self) -> None:
+        """Let readers ask again for what could not be read, if it is time to."""
 
     @property
     def stop(self) -> int:
@@ -295,7 +301,8 @@ class StreamLog(Backlog):
 
         Args:
             offset: An offset that can be read.
-            done: Called in a turn of the stream with the next chunks, and an empty one behind them.
+            done: Called in a turn of the stream with the next chunks, and an empty one behind them; with an empty one
+                alone if they could not be read, and are to be asked for again.
             since: Leave out chunks whose records are all older, in microseconds since 1970.
 
         Returns:

@@ -23,6 +23,7 @@ the feed gets next; they share feeds and windows, and nothing besides.
 
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 
 from triomq.actors import InPlaceActor
 from triomq.core.backlog import Entry, Remains
@@ -132,6 +133,8 @@ class Stream(InPlaceActor):
     def go_on(self, message: GoOn) -> None:
         """Do what the log has to do; ``after_batch`` delivers what can be read then."""
         message.call()
+        if self._log.retry_at < inf:
+            self._time.needs_clock = True
         self._state.notify_arrived()
 
     # Reading
@@ -289,6 +292,7 @@ class Stream(InPlaceActor):
     def due(self, message: Due) -> None:
         """Ask the domain to delete the stream if it is unused; ``after_batch`` looks at the records."""
         self._time.needs_clock = True
+        self._log.retry()
         if is_unused(self._state, self._state.directory.clock.now()):
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueExpired(self._state.name))
