@@ -29,6 +29,7 @@ class RecordKind(IntEnum):
     RESULT = 7
     POSITION = 8
     WRITER = 9
+    PUBLISHER = 10
 
 
 READ_SINGLY = frozenset({RecordKind.RESULT})

@@ -32,6 +32,7 @@ from triomq.core.backlog import Backlog, Entry, ReadDone, Remains, page_of
 from triomq.core.batch import Batch
 from triomq.core.message import Head, QueueMessage
 from triomq.core.streams.chunk import SHORT, SPAN, Chunk
+from triomq.core.streams.publishers import Publishers
 from triomq.core.streams.retention import Limits, Segments
 from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 
@@ -70,6 +71,7 @@ class StreamLog(Backlog):
         "base",
         "identity",
         "positions",
+        "publishers",
         "segments",
         "wall",
     )
@@ -80,6 +82,7 @@ class StreamLog(Backlog):
         self.identity = identity or randbits(63)
         self.segments = Segments(limits)
         self.positions: dict[str, int] = {}
+        self.publishers: Publishers | None = None  # unless it is to store once what is sent again
         self.wall = unix_time
         self._now = now
         self._chunks: list[Chunk] = []
@@ -88,6 +91,11 @@ class StreamLog(Backlog):
         self._cold: list[Chunk] = []  # small ones in a row that are not hot any more
         self._last_time = 0
         self._outstanding: dict[Batch, None] = {}
+
+    @property
+    def last_batch(self) -> int:
+        """The batch that has all that was pushed so far, for who waits for it; 0 without a store."""
+        return 0
 
     is_stored = False
     """Whether the records are in a store too."""

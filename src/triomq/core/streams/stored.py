@@ -164,6 +164,11 @@ class StoredLog(StreamLog):
         return self._journal.open_batch
 
     @property
+    def last_batch(self) -> int:
+        """The batch that has all that was pushed so far."""
+        return self._journal.require_commit()
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes in memory."""
         return self._tail_bytes
@@ -307,6 +312,8 @@ class StoredLog(StreamLog):
         """Hand over what is in memory, since the stream is deleted, and forget its groups."""
         for group in list(self.positions):
             self.forget_group(group)
+        if self.publishers is not None:
+            self.publishers.release()
         super().release(remains)
         self._unsynced.clear()
 
