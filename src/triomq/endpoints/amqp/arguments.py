@@ -256,6 +256,7 @@ _STREAM_ARGUMENTS: dict[str, tuple[str, Callable[[object, _Where], float | str]]
     "x-max-age": ("max_age", _read_max_age),
     "x-stream-max-segment-size-bytes": ("segment_bytes", _read_segment),
     "x-partition-of": ("partition_of", _read_key),
+    "x-stream-deduplicate": ("deduplicate", _read_flag),
 }
 """Argument to the core's option of streams, and what reads it; 0 leaves it to the core.
 

@@ -170,6 +170,8 @@ def stream_arguments(options: StreamOptions) -> dict[str, object]:
         found["x-stream-max-segment-size-bytes"] = options.segment_bytes
     if options.partition_of:
         found["x-partition-of"] = options.partition_of
+    if options.deduplicate:
+        found["x-stream-deduplicate"] = True
     return found
 
 
