@@ -82,6 +82,7 @@ class SimulatedDisk:
     def restart(self) -> None:
         """Forget all work under way, as a process does that is killed, and take it from the journal again."""
         self._found.clear()
+        self.journal.merge_again()
         self.fetches = {fetch.request.number: fetch for fetch in self.journal.take_fetches(again=True)}
         if self.journal.fault is None:
             self.recover()
@@ -103,6 +104,13 @@ class SimulatedDisk:
                     self._found[number] = self.store.read_record(request.kind, request.key)
                 else:
                     self._found[number] = self.store.read_delayed(request.queue, request.numbers)
+
+    def fail_fetches(self) -> None:
+        """Read nothing of what is requested, but report an error."""
+        self.collect_fetches()
+        failed, self.fetches = self.fetches, {}
+        for number in failed:
+            self.journal.fetched(number, StoreUnwritable("the simulated disk cannot be read"))
 
     def answer_fetches(self) -> ReadResults:
         """Tell the journal what was read."""

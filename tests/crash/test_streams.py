@@ -8,6 +8,7 @@ import pytest
 import trio
 from pamqp import commands
 
+from .broker import SEGMENT
 from .harness import Harness
 from .message import Message, body_of, read_body
 from .oracle import Oracle
@@ -165,7 +166,7 @@ async def run(directory: Path, kinds: Sequence[str], seed: int, *, work: int) ->
 async def declare(harness: Harness) -> None:
     async with harness.wire() as wire:
         for name in STREAMS:
-            arguments = {"x-queue-type": "stream"}
+            arguments = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": SEGMENT}
             await wire.call(
                 commands.Queue.Declare(queue=name, durable=True, arguments=arguments), commands.Queue.DeclareOk
             )

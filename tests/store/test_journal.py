@@ -6,6 +6,7 @@ from triomq.errors import DiskFull, StoreError
 from triomq.store import (
     BodyRun,
     ChunksDropped,
+    ChunksMerged,
     Journal,
     MessagesAppended,
     MessagesSettled,
@@ -51,6 +52,19 @@ def test_numbers_go_on_behind_what_is_there(journal: Journal) -> None:
     batch = journal.take()
     assert batch is not None
     assert (batch.number, journal.open_batch, journal.require_commit()) == (11, 12, 11)
+    assert journal.take() is None
+
+
+def test_ranges_to_merge_are_asked_for_again(journal: Journal) -> None:
+    journal.merge_chunks(1, 5, 9)
+    batch = journal.take()
+    assert batch is not None
+    journal.answered(batch.number)
+    journal.merge_again()
+    again = journal.take()
+    assert again is not None
+    assert again.operations == batch.operations == [ChunksMerged(1, 5, 9)]
+    journal.merge_again()
     assert journal.take() is None
 
 

@@ -198,6 +198,7 @@ class DomainHandle:
         max_bytes: int | None = None,
         max_length: int | None = None,
         segment_bytes: int = 64 * 1024 * 1024,
+        deduplicate: bool = False,
     ) -> StreamHandle:
         """Declare a stream, and return its handle; one that exists and is the same stays as it is.
 
@@ -214,18 +215,20 @@ class DomainHandle:
                 64 MiB otherwise.
             max_length: The most records of each partition; None sets no limit.
             segment_bytes: Bytes that go at once; a quarter of ``max_bytes`` if that is less.
+            deduplicate: Whether a record is stored once that its publisher sends again: with the headers
+                ``x-publisher``, the publisher's name, and ``x-publisher-number``, which grows.
 
         Raises:
             Inequivalent: It exists and differs.
             ValueError: A number is out of its range, or the name is too long.
         """
         self._check_new("stream", name, self.directory.queues)
-        check_flags(durable=durable)
+        check_flags(durable=durable, deduplicate=deduplicate)
         check_whole("partitions", partitions, 0, MOST_PARTITIONS)
         check_whole("segment_bytes", segment_bytes, 1)
         if max_age is not None:
             check_number("max_age", max_age, 0.0)
-        stream = StreamOptions(max_age, segment_bytes)
+        stream = StreamOptions(max_age, segment_bytes, deduplicate=deduplicate)
         options = QueueOptions(durable=durable, max_bytes=max_bytes, max_length=max_length, stream=stream)
         check_ranges(options)
         await self.retry(lambda: self.ask(DeclareStream(name, options, self.session, partitions)))

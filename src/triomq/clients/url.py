@@ -5,11 +5,11 @@
 """
 
 from collections.abc import Callable
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
 import msgspec
 
-from triomq.clients.url_options import one_of, read_credentials, read_options, read_seconds
+from triomq.clients.url_options import one_of, place_of, read_credentials, read_options, read_seconds, split_url
 from triomq.errors import ConfigError
 
 DEFAULT_PORT = 5672
@@ -54,9 +54,7 @@ class AMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def place(self) -> str:
         """Where it is, for texts, which never show the password."""
-        if self.path:
-            return self.path
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return place_of(self.host, self.port, self.path)
 
     def __repr__(self) -> str:
         """Show no password: representations end up in logs."""
@@ -69,29 +67,15 @@ def parse_amqp_url(url: str) -> AMQPUrl:
     Raises:
         ConfigError: It is none, or something in it is not allowed; the text says what, and never shows the password.
     """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        # The error's own text may hold a password that was not written as a URL wants it.
-        raise ConfigError(f"the URL's host or port cannot be read; {_EXAMPLE}, with %23 for # in a password") from None
-    read = _SCHEMES.get(parts.scheme)
-    if read is None:
-        raise ConfigError(f"the URL begins with {_scheme_of(url)!r}, which is no AMQP; {_EXAMPLE}")
-    if parts.fragment:
-        raise ConfigError("the URL has a '#', which ends it: write %23 in a password or a name")
-    found = read(parts, port)
-    return msgspec.structs.replace(found, **read_credentials(parts), **read_options(parts.query, _OPTIONS))
+    parts, port = split_url(url, _SCHEMES, "AMQP", _EXAMPLE)
+    return msgspec.structs.replace(
+        _SCHEMES[parts.scheme](parts, port), **read_credentials(parts), **read_options(parts.query, _OPTIONS)
+    )
 
 
 _EXAMPLE = (
     "write amqp://user:password@host:port/virtual-host, amqps:// for TLS, or amqp+unix://user:password@/path/to/socket"
 )
-
-
-def _scheme_of(url: str) -> str:
-    """Return what stands before the colon, and nothing behind it: there a password may be."""
-    return url.partition(":")[0][:20]
 
 
 def _tcp(parts: SplitResult, port: int | None) -> AMQPUrl:

@@ -1,12 +1,45 @@
-"""What the URLs of all protocols have in common: who logs in, and the options behind the question mark."""
+"""What the URLs of all protocols have in common: where, who logs in, and the options behind the question mark."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
-from urllib.parse import SplitResult, parse_qsl, unquote
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from triomq.errors import ConfigError
 
 T = TypeVar("T")
+
+
+def split_url(url: str, schemes: Collection[str], protocol: str, example: str) -> tuple[SplitResult, int | None]:
+    """Return the parts of a URL, and its port if it has one.
+
+    Args:
+        url: The URL.
+        schemes: What it may begin with.
+        protocol: Whose these are.
+        example: How it is written, for errors. Their texts never show the password.
+
+    Raises:
+        ConfigError: It is no URL, or one of another protocol, or ends too early.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        # The error's own text may hold a password that was not written as a URL wants it.
+        raise ConfigError(f"the URL's host or port cannot be read; {example}, with %23 for # in a password") from None
+    if parts.scheme not in schemes:
+        scheme = url.partition(":")[0][:20]  # and nothing behind the colon: there a password may be
+        raise ConfigError(f"the URL begins with {scheme!r}, which is no {protocol}; {example}")
+    if parts.fragment:
+        raise ConfigError("the URL has a '#', which ends it: write %23 in a password or a name")
+    return parts, port
+
+
+def place_of(host: str, port: int, path: str) -> str:
+    """Return where a broker is, for texts: at a host and port, or at the path of a Unix socket."""
+    if path:
+        return path
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def read_credentials(parts: SplitResult) -> dict[str, str]:

@@ -46,7 +46,14 @@ from triomq.store.batch_builder import BatchBuilder, OpenOperation
 from triomq.store.body import BodyRun, gaps_of, gather_body
 from triomq.store.debts import Debt
 from triomq.store.frames import Fetching, Read, ReadChunks, ReadDelayed, ReadRecord, SendChunks
-from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch, RecordPut
+from triomq.store.operations import (
+    ChunksMerged,
+    MessagesSettled,
+    MessagesSpilled,
+    Operation,
+    OperationBatch,
+    RecordPut,
+)
 from triomq.store.reading import ChunksRead, ChunksSent, Reading
 from triomq.store.recovered import Recovered
 
@@ -54,6 +61,9 @@ _log = logging.getLogger("triomq.store")
 
 _UNDER_WAY = 2
 """Batches that may be unanswered before the next is sent: one that is being synced, one that waits behind it."""
+
+_MERGES = 256
+"""Ranges of chunks to merge that are asked for again when the store's process has died: it is seconds behind."""
 
 _MOST_FAILURES = 64
 """Batches that are sent at once, at most, after one that was held for nothing."""
@@ -102,6 +112,7 @@ class Journal:
         self._descriptors: dict[int, int] = {}  # that were lent and not sent yet, by the numbers of their requests
         self._fetched = 0
         self._sent_fetches = 0
+        self._merges: deque[ChunksMerged] = deque(maxlen=_MERGES)
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._on_fault: list[Callable[[StoreError | None], None]] = []
 
@@ -218,6 +229,12 @@ class Journal:
     def grow(self, size: int) -> None:
         """Count bytes that an open operation has grown by, in ``pending_bytes``."""
         self._builder.size += size
+
+    def merge_chunks(self, queue: int, first: int, stop: int) -> None:
+        """Have small chunks of a range of offsets merged, when the store has a moment; see ``ChunksMerged``."""
+        operation = ChunksMerged(queue, first, stop)
+        self._merges.append(operation)
+        self.add(operation)
 
     def add_new(self, record: RecordPut) -> None:
         """Add a record whose key the store does not have: if it is removed in the same batch, nothing is written."""
@@ -460,6 +477,15 @@ class Journal:
             _log.warning("the store can be written again")
         for callback in self._on_fault:
             callback(fault)
+
+    def merge_again(self) -> None:
+        """Ask a new process for what its predecessor may not have merged; what is merged already costs it a look.
+
+        Once: if it is the merging that ends the process it is not to end each one.
+        """
+        for operation in self._merges:
+            self.add(operation)
+        self._merges.clear()
 
     def take_fetches(self, *, again: bool = False) -> list[Fetch]:
         """Return the requests that were not sent yet; all that have no answer if ``again``, for a new session.

@@ -29,6 +29,7 @@ class RecordKind(IntEnum):
     RESULT = 7
     POSITION = 8
     WRITER = 9
+    PUBLISHER = 10
 
 
 READ_SINGLY = frozenset({RecordKind.RESULT})
@@ -187,7 +188,7 @@ class ChunksMerged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1
     """Merge small chunks of a range of offsets into large ones, later, when there are a moment and room.
 
     No chunk that is made so has offsets outside of the range. What has not been done when the store's process ends is
-    not done: then it is to be asked for again.
+    not done: the journal asks the next process for it again, and a broker that starts for what is small.
     """
 
     queue: int

@@ -133,10 +133,14 @@ async def test_what_is_not_staged_is_not_committed(harness: Harness) -> None:
 async def test_stages_expire(harness: Harness, autojump_clock: object) -> None:
     declare(harness)
     stages, publisher = staged(harness, chunk(b"0"))
-    await trio.sleep(3601)
+    await trio.sleep(1800)
+    stages.stage(KEY._replace(batch=8), 0, 0, chunk(b"1"))
+    await trio.sleep(1801)
+    assert stages.size == len(chunk(b"1"))
+    await trio.sleep(1800)
+    assert stages.size == 0
     with pytest.raises(UnknownStage):
         await stages.commit(publisher, KEY, {0: 0})
-    assert stages.size == 0
 
 
 async def test_quota_of_a_batch_and_of_all(harness: Harness) -> None:
@@ -160,6 +164,26 @@ async def test_quota_of_a_batch_and_of_all(harness: Harness) -> None:
 async def test_chunk_that_no_reader_could_read_is_refused(harness: Harness, wrong: bytes) -> None:
     with pytest.raises(PreconditionFailed):
         stages_of(harness.directory).stage(KEY, 0, 0, wrong)
+
+
+async def test_writer_that_was_not_seen_for_long_gives_way_to_another(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(harness)
+    monkeypatch.setattr("triomq.core.streams.staging.MOST_WRITERS", 2)
+    names = [KEY._replace(writer=name) for name in ("a", "b", "c")]
+    stages = stages_of(harness.directory)
+    publisher = Publisher(harness.directory, EVERYTHING, harness.system.turn)
+    for time, key in enumerate([names[0], names[1], names[0]._replace(batch=9)]):
+        stages.wall = lambda time=time: 100.0 + time  # type: ignore[misc]
+        stages.stage(key, 0, 0, chunk(b"0"))
+        await stages.commit(publisher, key, {0: 0})
+    stages.stage(names[2], 0, 0, chunk(b"0"))
+    with pytest.raises(LimitExceeded, match="2 writers have committed within a week"):
+        await stages.commit(publisher, names[2], {0: 0})
+    stages.wall = lambda: 101.0 + 7 * 24 * 3600
+    await stages.commit(publisher, names[2], {0: 0})
+    assert [stages.last_batch("", name) for name in "abc"] == [9, -1, 7]
 
 
 async def committed(durable: DurableHarness, stages: Stages, publisher: Publisher, key: StageKey) -> None:

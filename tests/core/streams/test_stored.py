@@ -13,6 +13,7 @@ from triomq.chunks import Columns, read_chunk_head
 from triomq.core import (
     AskBounds,
     Browse,
+    CloseFeed,
     FromOffset,
     NotResident,
     OutOfRange,
@@ -229,6 +230,31 @@ async def test_crashed_stream_repeats_what_its_readers_were_reading() -> None:
             durable.disk.work()
             await trio.lowlevel.checkpoint()
         assert offsets(consumer) == list(range(50))
+
+
+async def test_what_could_not_be_read_is_read_when_the_disk_is_well(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_durable_harness(queue_memory=SMALL) as durable:
+        state = declare(durable.harness)
+        for number in range(50):
+            append(state, bytes(5_000), at=number)
+            durable.disk.work()
+        _, consumer = read(durable.harness, state)
+        closed, _ = read(durable.harness, state)
+        for _ in range(3):
+            durable.disk.fail_fetches()
+            with pytest.raises(NotResident):
+                state.ref.ask_nowait(Browse(-1, 1))
+            assert not consumer.batches
+            await trio.sleep(6)
+        state.ref.tell_nowait(CloseFeed(closed))
+        for _ in range(20):
+            durable.disk.work()
+            await trio.lowlevel.checkpoint()
+        assert offsets(consumer) == list(range(50))
+        assert len(state.ref.ask_nowait(Browse(-1, 1))) == 1
+    assert 3 <= len([each for each in caplog.records if "cannot be read" in each.message]) <= 6
 
 
 async def test_transient_stream_is_in_memory_alone_and_bounded() -> None:

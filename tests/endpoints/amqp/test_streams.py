@@ -69,6 +69,28 @@ def test_stream_without_arguments_is_a_plain_one() -> None:
     assert declared() == declared(x_stream_max_segment_size_bytes=0) == QueueOptions(stream=StreamOptions())
 
 
+async def test_record_that_a_numbered_publisher_sends_again_is_confirmed_and_stored_once(
+    broker: Broker, client: Client
+) -> None:
+    await client.declare("s", durable=True, arguments={**STREAM, "x-stream-deduplicate": True})
+    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    for number in (1, 1, 2):
+        headers = {"x-publisher": "p", "x-publisher-number": number}
+        properties = encode_properties(BasicProperties(headers=headers))
+        client.publish(1, "", "s", b"%d" % number, properties=properties)
+    await client.flush()
+    while (await client.read(BasicAck)).delivery_tag < 3:
+        pass
+    await broker.publish("", "s", b"2", Properties(headers={"x-publisher": "p", "x-publisher-number": 2}))
+    await broker.publish("", "s", b"3", Properties(headers={"x-publisher": "p", "x-publisher-number": 3}))
+    await read(client)
+    assert await seen(client, 3) == [(0, b"1"), (1, b"2"), (2, b"3")]
+    await client.say(1, QueueDeclare("s", durable=True, arguments=STREAM))
+    code, text = await client.channel_closed()
+    assert code == 406
+    assert "inequivalent arg 'x-stream-deduplicate' for queue 's'" in text
+
+
 async def test_stream_of_this_program_is_the_one_that_a_client_declares(broker: Broker, client: Client) -> None:
     options = QueueOptions(stream=StreamOptions(max_age=3600.0))
     broker.domain_ref.ask_nowait(DeclareQueue("s", options, broker.session))  # type: ignore[arg-type]

@@ -76,6 +76,7 @@ class StreamArguments(TypedDict, total=False):
     max_bytes: int | None
     max_length: int | None
     segment_bytes: int
+    deduplicate: bool
 
 
 class ReadArguments(TypedDict, total=False):

@@ -7,12 +7,12 @@ question mark.
 
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import msgspec
 
 from triomq.clients.emqp.connector import EMQPSocket
-from triomq.clients.url_options import one_of, read_credentials, read_options, read_seconds
+from triomq.clients.url_options import one_of, read_credentials, read_options, read_seconds, split_url
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import EXTENSIONS, Dialect, Settings
 
@@ -96,14 +96,8 @@ def parse_emqp_url(url: str) -> EMQPUrl:
     Raises:
         ConfigError: It is none, or something in it is not allowed; the text never shows the password.
     """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise ConfigError(f"the URL's host or port cannot be read; {_EXAMPLE}") from None
-    if parts.scheme != "emqp":
-        raise ConfigError(f"the URL begins with {url.partition(':')[0][:20]!r}, which is no eMQP; {_EXAMPLE}")
-    if parts.fragment or parts.path.strip("/"):
+    parts, port = split_url(url, ("emqp",), "eMQP", _EXAMPLE)
+    if parts.path.strip("/"):
         raise ConfigError(f"the URL has something behind the port that it has no place for; {_EXAMPLE}")
     found = {**read_options(parts.query, _READERS), **read_credentials(parts)}
     if bool(found.get("keys")) != bool(found.get("server_key")):

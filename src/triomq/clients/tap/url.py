@@ -5,11 +5,11 @@
 """
 
 from collections.abc import Callable
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
 import msgspec
 
-from triomq.clients.url_options import one_of, read_credentials, read_options, read_seconds
+from triomq.clients.url_options import one_of, place_of, read_credentials, read_options, read_seconds, split_url
 from triomq.errors import ConfigError
 
 DEFAULT_PORT = 47280
@@ -49,9 +49,7 @@ class TapUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def place(self) -> str:
         """Where it is, for texts, which never show the password."""
-        if self.path:
-            return self.path
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return place_of(self.host, self.port, self.path)
 
     def __repr__(self) -> str:
         """Show no password: representations end up in logs."""
@@ -64,18 +62,10 @@ def parse_tap_url(url: str) -> TapUrl:
     Raises:
         ConfigError: It is none, or something in it is not allowed; the text says what, and never shows the password.
     """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        # The error's own text may hold a password that was not written as a URL wants it.
-        raise ConfigError(f"the URL's host or port cannot be read; {_EXAMPLE}, with %23 for # in a password") from None
-    read = _SCHEMES.get(parts.scheme)
-    if read is None:
-        raise ConfigError(f"the URL begins with {url.partition(':')[0][:20]!r}, which is no tap; {_EXAMPLE}")
-    if parts.fragment:
-        raise ConfigError("the URL has a '#', which ends it: write %23 in a password or a name")
-    return msgspec.structs.replace(read(parts, port), **read_credentials(parts), **read_options(parts.query, _OPTIONS))
+    parts, port = split_url(url, _SCHEMES, "tap", _EXAMPLE)
+    return msgspec.structs.replace(
+        _SCHEMES[parts.scheme](parts, port), **read_credentials(parts), **read_options(parts.query, _OPTIONS)
+    )
 
 
 def _tcp(parts: SplitResult, port: int | None) -> TapUrl:

@@ -35,7 +35,14 @@ MOST_UNWRITTEN = 16 * 1024 * 1024
 
 
 KEYED_KINDS = frozenset(
-    {RecordKind.JOB, RecordKind.SCHEDULE, RecordKind.RESULT, RecordKind.POSITION, RecordKind.WRITER}
+    {
+        RecordKind.JOB,
+        RecordKind.SCHEDULE,
+        RecordKind.RESULT,
+        RecordKind.POSITION,
+        RecordKind.WRITER,
+        RecordKind.PUBLISHER,
+    }
 )
 """Kinds whose keys are a domain and names; each domain's belong to one owner (``KeyedRecords``)."""
 

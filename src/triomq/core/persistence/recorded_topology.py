@@ -232,6 +232,10 @@ def _recover_positions(directory: Directory) -> None:
         queue = directory.queues.get(stream)
         if queue is not None and isinstance(queue.backlog, StreamLog):
             queue.backlog.positions[group] = decode_position(value)
+    for (stream, publisher), value in KeyedRecords(directory, RecordKind.PUBLISHER).recovered():
+        queue = directory.queues.get(stream)
+        if queue is not None and isinstance(queue.backlog, StreamLog) and queue.backlog.publishers is not None:
+            queue.backlog.publishers.recover(publisher, decode_position(value))
 
 
 def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> bool:

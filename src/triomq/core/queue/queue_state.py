@@ -11,16 +11,18 @@ from triomq.core.backlog import Backlog, MemoryBacklog, PagedPlainBacklog, Paged
 from triomq.core.delivery import FeedClosed
 from triomq.core.dispatch.feed import Feed
 from triomq.core.message import Head
+from triomq.core.persistence.keyed_records import KeyedRecords
 from triomq.core.queue.delay import Delayed, Postponed
 from triomq.core.routing.bindings import Binding
 from triomq.core.streams.log import StreamLog
+from triomq.core.streams.publishers import Publishers
 from triomq.core.streams.retention import Limits
 from triomq.core.streams.start import Bounds
 from triomq.core.streams.stored import StoredLog
 from triomq.core.topology.options import QueueOptions
 from triomq.core.topology.policy import Policy, queue_options
 from triomq.errors import StoreError
-from triomq.store import Reading
+from triomq.store import Reading, RecordKind
 
 if TYPE_CHECKING:
     from triomq.core.publishing.credit import Allowance
@@ -203,6 +205,13 @@ class QueueState:
         return PagedPlainBacklog(persistence, number, name=self.name, durable=self.durable, now=now)
 
     def _make_log(self, number: int, identity: int) -> StreamLog:
+        log = self._make_records(number, identity)
+        if self.declared.stream is not None and self.declared.stream.deduplicate:
+            records = KeyedRecords(self.directory, RecordKind.PUBLISHER) if log.is_stored else None
+            log.publishers = Publishers(self.name, records, self.directory.codecs.read)
+        return log
+
+    def _make_records(self, number: int, identity: int) -> StreamLog:
         directory, persistence = self.directory, self.directory.persistence
         in_memory = persistence is None or not self.durable
         limits = Limits.of(self.declared, 0, in_memory=in_memory)

@@ -32,6 +32,7 @@ from triomq.core.backlog import Backlog, Entry, ReadDone, Remains, page_of
 from triomq.core.batch import Batch
 from triomq.core.message import Head, QueueMessage
 from triomq.core.streams.chunk import SHORT, SPAN, Chunk
+from triomq.core.streams.publishers import Publishers
 from triomq.core.streams.retention import Limits, Segments
 from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 
@@ -70,6 +71,7 @@ class StreamLog(Backlog):
         "base",
         "identity",
         "positions",
+        "publishers",
         "segments",
         "wall",
     )
@@ -80,6 +82,7 @@ class StreamLog(Backlog):
         self.identity = identity or randbits(63)
         self.segments = Segments(limits)
         self.positions: dict[str, int] = {}
+        self.publishers: Publishers | None = None  # unless it is to store once what is sent again
         self.wall = unix_time
         self._now = now
         self._chunks: list[Chunk] = []
@@ -89,8 +92,16 @@ class StreamLog(Backlog):
         self._last_time = 0
         self._outstanding: dict[Batch, None] = {}
 
+    @property
+    def last_batch(self) -> int:
+        """The batch that has all that was pushed so far, for who waits for it; 0 without a store."""
+        return 0
+
     is_stored = False
     """Whether the records are in a store too."""
+
+    retry_at = inf
+    """When what could not be read is tried again, in seconds of the domain's clock."""
 
     @property
     def open_batch(self) -> int:
@@ -109,6 +120,9 @@ class StreamLog(Backlog):
 
     def catch_up(self) -> None:
         """Let be read what is on disk."""
+
+    def retry(self) -> None:
+        """Let readers ask again for what could not be read, if it is time to."""
 
     @property
     def stop(self) -> int:
@@ -295,7 +309,8 @@ class StreamLog(Backlog):
 
         Args:
             offset: An offset that can be read.
-            done: Called in a turn of the stream with the next chunks, and an empty one behind them.
+            done: Called in a turn of the stream with the next chunks, and an empty one behind them; with an empty one
+                alone if they could not be read, and are to be asked for again.
             since: Leave out chunks whose records are all older, in microseconds since 1970.
 
         Returns:

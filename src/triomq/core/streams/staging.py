@@ -10,7 +10,8 @@ Rules:
 
 - A *writer* is one program's way into one sink. Its batches have growing numbers, and the highest one that was
   committed is remembered, on disk with its records: so a commit that is repeated, since its answer was lost, publishes
-  nothing.
+  nothing. When there are too many the one that has not committed for longest is forgotten, but none within a week:
+  then a new one is refused. So names belong to queries, not to their runs.
 - A *part* of a batch is a task's, and may be staged several times (*attempts*), of which the commit names one each.
 - The commit is a ``Transaction``: into streams, their partitions and ordinary queues alike, visible in one turn and in
   one batch of the store. If one target refuses, as a full queue does, or a record would reach no queue, nothing
@@ -27,6 +28,7 @@ checkpoints between them. If bindings change meanwhile they are done again.
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from time import time as unix_time
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -36,7 +38,6 @@ from triomq.actors import Ref
 from triomq.chunks import Columns, RecordRun, check_chunk
 from triomq.core.message import CORE_CODEC, Head, traits_of
 from triomq.core.persistence.keyed_records import KeyedRecords
-from triomq.core.persistence.records import decode_position, encode_position
 from triomq.core.properties import decode_core
 from triomq.core.publishing.pressure import Pressure, PublishingPaused
 from triomq.core.publishing.publish import Publish
@@ -57,7 +58,10 @@ MOST_STAGED = 256 * 1024 * 1024
 """Bytes of chunks of all writers of a domain: they are in memory."""
 
 MOST_WRITERS = 10_000
-"""Writers that are remembered: each has a record on disk for ever."""
+"""Writers that are remembered: each has a record on disk and in memory."""
+
+WRITER_SECONDS = 7 * 24 * 3600
+"""Seconds since its last commit for which a writer is remembered in any case: no client repeats a commit so long."""
 
 STAGED_SECONDS = 3600.0
 """Seconds after which a batch that is staged and not committed is dropped: its writer has gone."""
@@ -81,6 +85,17 @@ def stages_of(directory: "Directory") -> "Stages":
     return directory.stages
 
 
+class _Committed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What is remembered of a writer: its highest batch, and when it was committed, in seconds since 1970."""
+
+    batch: int
+    time: int
+
+
+_encode_committed = msgspec.msgpack.Encoder().encode
+_decode_committed = msgspec.msgpack.Decoder(_Committed).decode
+
+
 class _Batch:
     """What is staged of one batch: the chunks of each attempt at each part."""
 
@@ -95,7 +110,7 @@ class _Batch:
 class Stages:
     """What is staged in one domain; part of its directory, so that it outlives the domain's incarnations.
 
-    ``size`` is the bytes of all that is staged.
+    ``size`` is the bytes of all that is staged; ``wall`` gives the seconds since 1970.
 
     Args:
         directory: The domain's.
@@ -105,14 +120,16 @@ class Stages:
         self._directory = directory
         self._records = KeyedRecords(directory, RecordKind.WRITER)
         self._batches: dict[StageKey, _Batch] = {}
-        self._committed = {
-            (sink, writer): decode_position(value) for (sink, writer), value in self._records.recovered()
-        }
+        found = {(sink, writer): _decode_committed(value) for (sink, writer), value in self._records.recovered()}
+        # The one that has not committed for longest is the first.
+        self._committed = dict(sorted(found.items(), key=lambda each: each[1].time))
         self.size = 0
+        self.wall = unix_time
 
     def last_batch(self, sink: str, writer: str) -> int:
         """Return the highest batch that a writer has committed into a sink; -1 if there is none."""
-        return self._committed.get((sink, writer), -1)
+        found = self._committed.get((sink, writer))
+        return -1 if found is None else found.batch
 
     def stage(self, key: StageKey, part: int, attempt: int, chunk: bytes) -> None:
         """Stage records behind those of the same attempt; of a batch that was committed already, nothing is.
@@ -129,7 +146,6 @@ class Stages:
             PreconditionFailed: The chunk is damaged, or has properties that are not in the core's form.
             LimitExceeded: So much cannot be staged.
         """
-        self.expire()
         _check(chunk)
         if key.batch <= self.last_batch(key.sink, key.writer):
             return
@@ -142,6 +158,7 @@ class Stages:
             )
         if batch is None:
             batch = self._batches[key] = _Batch(self._directory.clock.now() + STAGED_SECONDS)
+            self._directory.clock.set(self, batch.deadline)
         batch.chunks.setdefault((part, attempt), []).append(chunk)
         batch.size += size
         self.size += size
@@ -164,10 +181,14 @@ class Stages:
             self.size -= batch.size
 
     def expire(self) -> None:
-        """Drop the batches whose writers have gone; the oldest are the first."""
-        now = self._directory.clock.now()
+        """Drop the batches whose writers have gone; called by the domain's clock.
+
+        The oldest are the first. One that was committed meanwhile has left a deadline behind, which costs a look.
+        """
+        clock = self._directory.clock
         for key, batch in list(self._batches.items()):
-            if batch.deadline > now:
+            if batch.deadline > clock.now():
+                clock.set(self, batch.deadline)
                 break
             self._drop(key)
 
@@ -185,6 +206,7 @@ class Stages:
             NoSuchSink, SinkInternal: Nothing can be published into the sink.
             QueueFull, QueueStopped: A queue refuses.
             Unroutable: A record would reach no queue.
+            LimitExceeded: There are too many writers.
             PublishingPaused: The disk cannot be written.
         """
         while not self._is_committed(key):
@@ -211,7 +233,6 @@ class Stages:
         return key.batch <= self.last_batch(key.sink, key.writer)
 
     def _chunks(self, key: StageKey, attempts: Mapping[int, int]) -> list[bytes]:
-        self.expire()
         staged = self._batches.get(key)
         chunks: list[bytes] = []
         for part, attempt in sorted(attempts.items()):
@@ -226,12 +247,32 @@ class Stages:
 
     def _publish(self, publisher: "Publisher", key: StageKey, prepared: "_Prepared") -> None:
         """Publish, and remember it, in the present turn."""
-        if (key.sink, key.writer) not in self._committed and len(self._committed) >= MOST_WRITERS:
-            raise LimitExceeded(f"{MOST_WRITERS} writers have committed already; use the names of some of them again")
+        name = key.sink, key.writer
+        forgotten = self._forgettable(name)
         prepared.require_open()
         publisher.commit(prepared.transaction)
-        self._committed[key.sink, key.writer] = key.batch
-        self._records.put((key.sink, key.writer), encode_position(key.batch))
+        if forgotten is not None:
+            del self._committed[forgotten]
+            self._records.remove(forgotten)
+        self._committed.pop(name, None)
+        committed = self._committed[name] = _Committed(key.batch, int(self.wall()))
+        self._records.put(name, _encode_committed(committed))
+
+    def _forgettable(self, name: tuple[str, str]) -> tuple[str, str] | None:
+        """Return the writer that gives way to another one; None if there is room.
+
+        Raises:
+            LimitExceeded: There is none, and all writers have committed within a week.
+        """
+        if name in self._committed or len(self._committed) < MOST_WRITERS:
+            return None
+        oldest = next(iter(self._committed))
+        if self._committed[oldest].time + WRITER_SECONDS > self.wall():
+            raise LimitExceeded(
+                f"{MOST_WRITERS} writers have committed within a week, and no more are remembered: use the name of a "
+                "writer for all runs of its query"
+            )
+        return oldest
 
 
 class _Prepared:

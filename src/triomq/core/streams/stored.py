@@ -16,12 +16,15 @@ Rules:
 - Small chunks are merged in the store when there are a megabyte or a thousand of them, or their segment is over
   (``ChunksMerged``); offsets stay. Merged chunks lie in one segment, so that retention finds their ends.
 - All records wait for the sync, transient ones too: they have offsets, and offsets must not change.
+- What cannot be read is tried again (``_RETRY``): the reader waits where it is, and loses nothing. A fault of the disk
+  mostly passes, and a feed that was closed for it would only be opened again. Who asks for a range gets the error.
 """
 
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING
 
 import trio
@@ -39,7 +42,6 @@ from triomq.store import (
     ChunkAppended,
     ChunkFound,
     ChunksDropped,
-    ChunksMerged,
     ChunksRead,
     ChunksSent,
     Fetch,
@@ -62,6 +64,9 @@ _SEALED_CHUNKS = 1_000
 
 _LARGE = 128 * 1024
 """Bytes of a chunk that is not worth merging."""
+
+_RETRY = 5.0
+"""Seconds until feeds ask again for what could not be read: a disk that is unwell is not to be hurried."""
 
 _TAIL_CHUNKS = 4_096
 """Chunks in memory: small ones take more beside their bytes than in them."""
@@ -100,6 +105,7 @@ class StoredLog(StreamLog):
         "_begun",
         "_browsed",
         "_browses",
+        "_failed",
         "_fetches",
         "_journal",
         "_memory",
@@ -114,6 +120,7 @@ class StoredLog(StreamLog):
         "_tell",
         "_unsynced",
         "queue",
+        "retry_at",
     )
 
     is_stored = True
@@ -140,6 +147,8 @@ class StoredLog(StreamLog):
         self._unsynced: deque[tuple[int, Chunk]] = deque()  # with the numbers of their batches
         self._small = self._small_bytes = self._small_first = 0  # chunks that are not merged
         self._fetches: set[Fetch] = set()
+        self._failed: dict[Fetch, tuple[int, Callable[[list[Chunk]], None]]] = {}  # reads, and where they were to begin
+        self.retry_at = inf
         self._browsed: list[Chunk] = []  # what was read for a browser last: its next page is mostly behind this one
         self._browses = False  # whether something is being read for one
         self._tell: Callable[[Callable[[], None]], None] = _call
@@ -153,6 +162,11 @@ class StoredLog(StreamLog):
     def open_batch(self) -> int:
         """The batch of the store that has what was pushed last."""
         return self._journal.open_batch
+
+    @property
+    def last_batch(self) -> int:
+        """The batch that has all that was pushed so far."""
+        return self._journal.require_commit()
 
     @property
     def buffered_bytes(self) -> int:
@@ -185,6 +199,8 @@ class StoredLog(StreamLog):
         for fetch in self._fetches:
             self._journal.cancel_fetch(fetch)
         self._fetches.clear()
+        self._failed.clear()
+        self.retry_at = inf
         self._browses = False
         self._tell = _call
 
@@ -251,7 +267,7 @@ class StoredLog(StreamLog):
         """Have the store merge the chunks up to an offset that were not merged; they are of one segment."""
         first = max(self.base, self._small_first)
         if self._small > 1 and first < stop:
-            self._journal.add(ChunksMerged(self.queue, first, stop))
+            self._journal.merge_chunks(self.queue, first, stop)
         self._small = self._small_bytes = 0
 
     def _trim(self) -> None:
@@ -296,6 +312,8 @@ class StoredLog(StreamLog):
         """Hand over what is in memory, since the stream is deleted, and forget its groups."""
         for group in list(self.positions):
             self.forget_group(group)
+        if self.publishers is not None:
+            self.publishers.release()
         super().release(remains)
         self._unsynced.clear()
 
@@ -336,9 +354,13 @@ class StoredLog(StreamLog):
         def found(read: ChunksRead | StoreError) -> None:
             self._fetches.discard(fetch)
             if isinstance(read, StoreError):
-                fields = {"queue": self._name, "offset": offset, "reason": str(read)}
-                _log.error("records cannot be read", extra={"fields": fields})
-                return  # its reader stays where it is
+                if not self._failed:
+                    fields = {"queue": self._name, "offset": offset, "reason": str(read)}
+                    _log.error("records cannot be read; they are tried again", extra={"fields": fields})
+                self._failed[fetch] = offset, done
+                self.retry_at = min(self.retry_at, self._now() + _RETRY)
+                self._tell(_call_nothing)
+                return
             chunks = self._checked(read)
             self._tell(lambda: done(chunks))
 
@@ -347,9 +369,22 @@ class StoredLog(StreamLog):
 
         def cancel() -> None:
             self._fetches.discard(fetch)
+            self._failed.pop(fetch, None)
             self._journal.cancel_fetch(fetch)
 
         return cancel
+
+    def retry(self) -> None:
+        """Let readers ask again for what could not be read, if it is time to."""
+        if self._now() < self.retry_at:
+            return
+        failed, self._failed, self.retry_at = self._failed, {}, inf
+        for offset, done in failed.values():
+            done([Chunk(offset, 0)])
+
+    def next_deadline(self) -> float:
+        """Return when there is something to do, in seconds of the domain's clock; infinity if that is not known."""
+        return min(super().next_deadline(), self.retry_at)
 
     def _checked(self, read: ChunksRead) -> list[Chunk]:
         """Return the chunks that are whole, and an empty one behind them, where the next read begins."""
@@ -435,6 +470,10 @@ class StoredLog(StreamLog):
             self._records.remove((self._name, group))
             return True
         return False
+
+
+def _call_nothing() -> None:
+    """Do nothing in a turn of the stream: it looks for its next deadline behind it."""
 
 
 def _call(function: Callable[[], None]) -> None:

@@ -23,6 +23,7 @@ the feed gets next; they share feeds and windows, and nothing besides.
 
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 
 from triomq.actors import InPlaceActor
 from triomq.core.backlog import Entry, Remains
@@ -110,16 +111,32 @@ class Stream(InPlaceActor):
             self._time.put_off(message)
             batch = self._log.open_batch if state.persists(message.head) else 0
         else:
-            self._push(message.head, message.contents, message.size, message.heads)
-            batch = self._log.open_batch
+            batch = self._append(message.head, message.contents, message.size, message.heads)
         state.published += count
         if receipt is not None:
             if batch:
-                receipt.wait_for(batch, count)
+                receipt.wait_for(max(batch, receipt.number), count)  # other queues may wait for a later one
             receipt.placed(count)
 
     def _push(self, head: Head, contents: Sequence[bytes], size: int, heads: Sequence[Head] | None = None) -> None:
-        self._log.push(head, contents, size, heads=heads)
+        self._append(head, contents, size, heads)
+
+    def _append(self, head: Head, contents: Sequence[bytes], size: int, heads: Sequence[Head] | None) -> int:
+        """Append a run; return the batch of the store that has all of it."""
+        log = self._log
+        if log.publishers is None:
+            log.push(head, contents, size, heads=heads)
+            return log.open_batch
+        places, highest = log.publishers.sift(head, contents, heads)
+        if len(places) < len(contents):
+            contents = [contents[place] for place in places]
+            size = sum(map(len, contents))
+            if heads is not None and places:
+                heads = [heads[place] for place in places]
+                head = heads[0]
+        log.push(head, contents, size, heads=heads)
+        log.publishers.record(highest)
+        return log.last_batch
 
     def offer(self, message: Offer) -> bool:
         """Refuse: whether a consumer gets a record at once is not known before it can be read."""
@@ -132,6 +149,8 @@ class Stream(InPlaceActor):
     def go_on(self, message: GoOn) -> None:
         """Do what the log has to do; ``after_batch`` delivers what can be read then."""
         message.call()
+        if self._log.retry_at < inf:
+            self._time.needs_clock = True
         self._state.notify_arrived()
 
     # Reading
@@ -289,6 +308,7 @@ class Stream(InPlaceActor):
     def due(self, message: Due) -> None:
         """Ask the domain to delete the stream if it is unused; ``after_batch`` looks at the records."""
         self._time.needs_clock = True
+        self._log.retry()
         if is_unused(self._state, self._state.directory.clock.now()):
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueExpired(self._state.name))

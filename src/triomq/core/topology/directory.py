@@ -121,7 +121,7 @@ class Directory:
         self.codecs = codecs or Codecs()
         self.memory = memory or MemoryAlarm()
         self.memory.watch(self)
-        self.clock: Clock[QueueState] = Clock()
+        self.clock: Clock[QueueState | Stages] = Clock()
         self.observers = Observers()
         self.message_observers: MessageObservers | None = None
         self.on_removed: OnRemoved | None = None

@@ -115,15 +115,18 @@ class Domain(DynamicSupervisor):
             await trio.lowlevel.checkpoint()
 
     async def _run_clock(self) -> None:
-        """Tell queues that their deadlines have come."""
+        """Tell queues that their deadlines have come, and let what is staged expire."""
         clock, earlier = self.directory.clock, trio.Event()
         clock.on_earlier = lambda: earlier.set()
         while True:
             with trio.CancelScope(deadline=clock.next_deadline):
                 await earlier.wait()
             earlier = trio.Event()
-            for queue in clock.take_due(clock.now()):
-                queue.ref.tell_nowait(Due())
+            for item in clock.take_due(clock.now()):
+                if isinstance(item, QueueState):
+                    item.ref.tell_nowait(Due())
+                else:
+                    item.expire()
                 await trio.lowlevel.checkpoint()
 
     def declare_sink(self, message: DeclareSink) -> bool:

@@ -65,11 +65,13 @@ class StreamOptions(msgspec.Struct, frozen=True):
         max_age: Seconds for which a record is kept at least; None for as long as there is room.
         segment_bytes: Bytes of records that retention removes at once; a quarter of ``max_bytes`` if that is less.
         partition_of: The partitioned stream that it is a part of; empty if it stands alone.
+        deduplicate: Whether what numbered publishers send again is stored once; see ``core.streams.publishers``.
     """
 
     max_age: float | None = None
     segment_bytes: int = 64 * 1024 * 1024
     partition_of: str = ""
+    deduplicate: bool = False
 
 
 class QueueOptions(msgspec.Struct, frozen=True):

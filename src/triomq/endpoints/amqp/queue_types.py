@@ -14,7 +14,7 @@ from triomq.errors import PreconditionFailed
 
 _ARGUMENT = "x-queue-type"
 
-_STREAM_ONLY = ("x-initial-cluster-size", "x-max-age", "x-stream-max-segment-size-bytes")
+_STREAM_ONLY = ("x-initial-cluster-size", "x-max-age", "x-stream-deduplicate", "x-stream-max-segment-size-bytes")
 
 
 class QueueType(Enum):

@@ -168,6 +168,8 @@ def stream_arguments(options: StreamOptions) -> dict[str, object]:
         found["x-max-age"] = write_age(options.max_age)
     if options.segment_bytes != plain.segment_bytes:
         found["x-stream-max-segment-size-bytes"] = options.segment_bytes
+    if options.deduplicate:
+        found["x-stream-deduplicate"] = True
     return found
 
 

@@ -120,6 +120,7 @@ class StoreSupervisor(Actor):
                         _log.warning(notice)
                     self.pid, self._session = host.pid, session
                     self.journal.answered(self.journal.committed)  # clears the fault of a time without a host
+                    self.journal.merge_again()
                     if not started:
                         started = True
                         task_status.started()
