@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from triomq.chunks import split_chunks
-from triomq.errors import StoreCorrupt
+from triomq.chunks import check_chunk, split_chunks
+from triomq.errors import ChunkDamaged, StoreCorrupt
 from triomq.store import ChunksDropped, ChunksSent, OperationBatch, SqliteStore
 from triomq.store.frames import FetchFailed, FromStore, SendChunks, SendingEnded
 from triomq.store.sending import SendingThread
@@ -125,6 +125,21 @@ def test_answer_ends_before_damage_and_damage_at_its_beginning_is_an_error(
     assert isinstance(answer, FetchFailed)
     assert isinstance(answer.failed.error, StoreCorrupt)
     assert "the records from 7 on are damaged" in answer.failed.text
+
+
+def test_body_of_other_records_is_damage_and_what_a_checksum_shows_is_left_to_the_reader(
+    store: SqliteStore, sending: Sending
+) -> None:
+    execute = store.connection.execute
+    execute("UPDATE chunk SET body = (SELECT body FROM chunk WHERE first = 30) WHERE first = 0")
+    ((whole,),) = execute("SELECT octets FROM body WHERE of_first = 3").fetchall()
+    execute("UPDATE body SET octets = ? WHERE of_first = 3", (whole[:-9] + b"?" + whole[-8:],))
+    execute("UPDATE body SET octets = (SELECT octets FROM body WHERE of_first = 30) WHERE of_first = 6")
+    assert sending.lend(1, first=0).recv(1) == b""
+    assert isinstance(sending.answer(), FetchFailed)
+    (changed,) = received(sending.lend(2, first=3))
+    with pytest.raises(ChunkDamaged, match="3 to 5"):
+        check_chunk(changed)
 
 
 def test_store_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:

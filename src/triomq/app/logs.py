@@ -79,7 +79,11 @@ def _fields(record: logging.LogRecord) -> Mapping[str, object]:
 
 
 def _traceback(record: logging.LogRecord) -> str:
-    return logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
+    """Return the traceback of an event, which may be one of another process: text, in ``extra["traceback"]``."""
+    if record.exc_info:
+        return logging.Formatter().formatException(record.exc_info)
+    found = getattr(record, "traceback", "")
+    return found if isinstance(found, str) else ""
 
 
 def _visible(text: str) -> str:

@@ -136,6 +136,7 @@ class _Working:
             sync_place="thread",
             owner=settings.target,
             patient=True,
+            log_failures=True,
         )
         async with opened as worker, trio.open_nursery() as nursery:
             gc.collect()

@@ -134,16 +134,19 @@ class ChunkHead(msgspec.Struct, frozen=True, gc=False):
         return 16 * self.runs + 4 * (self.count + self.own_keys + self.own_properties)
 
     @property
+    def padding(self) -> int:
+        """Bytes at the end that make it a multiple of eight."""
+        return -self._used & 7
+
+    @property
     def size(self) -> int:
         """Bytes of the whole chunk."""
-        return padded(
-            _head.size + self.numbers_size + self.heads_size + self.keys_size + self.properties_size + self.values_size
-        )
+        return (self._used + 7) & ~7
 
-
-def padded(size: int) -> int:
-    """Return a size, rounded up to a multiple of eight."""
-    return (size + 7) & ~7
+    @property
+    def _used(self) -> int:
+        sizes = self.heads_size + self.keys_size + self.properties_size + self.values_size
+        return _head.size + self.numbers_size + sizes
 
 
 def encode_head(head: ChunkHead) -> bytes:

@@ -19,7 +19,7 @@ from triomq.app.cli.commands import make_app
 from triomq.app.cli.worker import parse_queues
 from triomq.clients import EMQPConnection, EMQPRequest, open_emqp
 from triomq.errors import ConfigError
-from triomq.protocols.emqp import make_headers
+from triomq.protocols.emqp import Extension, make_headers
 
 PROGRAM = """
 from triomq.jobs import Jobs
@@ -29,6 +29,10 @@ jobs = Jobs()
 @jobs.job
 def answer() -> int:
     return 1
+
+@jobs.job
+def fail() -> None:
+    raise ValueError("no such thing")
 
 @jobs.job
 def wait_for(begun: str, go: str) -> str:
@@ -51,22 +55,28 @@ def folder(tmp_path: Path) -> Path:
 class Worker(NamedTuple):
     process: trio.Process
     connection: EMQPConnection
+    pieces: list[str]
+    """Of its log."""
+
+    def log(self) -> str:
+        return "".join(self.pieces)
 
     async def wait_said(self, text: str) -> None:
         """Wait until its log has a text."""
-        log = ""
         assert self.process.stderr is not None
-        while text not in log:
+        while text not in self.log():
             piece = await self.process.stderr.receive_some()
-            assert piece, f"it has ended, and said {log}"
-            log += bytes(piece).decode()
+            assert piece, f"it has ended, and said {self.log()}"
+            self.pieces.append(bytes(piece).decode())
 
     async def call(self, name: str, *args: str) -> bytes:
         return (await self.begin(name, *args).reply()).message
 
-    def begin(self, name: str, *args: str) -> EMQPRequest:
+    def begin(self, name: str, *args: str, retries: int = 0) -> EMQPRequest:
         call = {"path": "shop", "callable": name, "args": args, "kwargs": {}, "class_args": [], "class_kwargs": {}}
-        return self.connection.begin("default", msgspec.json.encode(["run", call]), HEADERS)
+        return self.connection.begin(
+            "default", msgspec.json.encode(["run", call]), HEADERS, Extension(retries=retries, backoff=(1, 1))
+        )
 
 
 @asynccontextmanager
@@ -80,7 +90,7 @@ async def working(folder: Path, *options: str) -> AsyncIterator[Worker]:
         try:
             with trio.fail_after(60):
                 async with open_emqp(url) as connection:
-                    yield Worker(process, connection)
+                    yield Worker(process, connection, [])
         finally:
             if process.returncode is None:
                 process.kill()
@@ -121,6 +131,19 @@ async def test_worker_with_reload_runs_the_new_source(folder: Path) -> None:
         assert await worker.call("answer") == b'{"value":2}'
         worker.process.send_signal(signal.SIGTERM)
         assert await worker.process.wait() == 0
+
+
+async def test_worker_logs_each_job_that_has_no_result(folder: Path) -> None:
+    async with working(folder) as worker:
+        request = worker.begin("fail", retries=1)
+        job = request.id.decode()
+        await worker.wait_said("\n    ValueError: no such thing\n")
+        again, last = (line.partition("Z ")[2] for line in worker.log().splitlines() if " job failed" in line)
+        about = f'job=shop.fail id={job} queue=default attempt=%d/2 error="ValueError: no such thing"'
+        assert again == "WARNING job failed, and is tried again " + about % 1
+        assert last == "ERROR job failed " + about % 2
+        await worker.call("there_is_none")
+        await worker.wait_said("ERROR job cannot be run here id=")
 
 
 def child_of(process: int) -> int:

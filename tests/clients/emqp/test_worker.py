@@ -313,6 +313,12 @@ async def test_last_answers_are_said_again_to_a_broker_that_may_not_have_heard_t
         assert (await offered(broker))[-1] == 4
         await broker.go()
         await broker.come()
+        assert len(await broker.heard(Replied)) == 2, "the one before may have gone as soon"
+        await trio.sleep(11)
+        broker.engine.cancel(b"nothing")
+        await broker.spoken()
+        await broker.go()
+        await broker.come()
         assert await broker.heard(Replied) == []
 
 

@@ -20,8 +20,11 @@ from triomq.core import (
     SetPolicies,
     SinkKind,
     SinkOptions,
+    StreamOptions,
 )
 from triomq.core.queue.deadletter import MOST_DEAD_LETTERS
+from triomq.core.streams.log import StreamLog
+from triomq.core.streams.retention import IN_MEMORY, Limits
 from triomq.core.topology.policy import queue_options, sink_options
 from triomq.errors import PreconditionFailed
 
@@ -88,6 +91,39 @@ def test_anything_else_holds_as_declared_if_it_was() -> None:
     assert sink_options(SinkOptions(alternate="ours"), said).alternate == "ours"
     assert sink_options(SinkOptions(), said) == SinkOptions(alternate="theirs")
     assert sink_options(SinkOptions(), policy(max_length=1)) == SinkOptions()
+
+
+@pytest.mark.parametrize(
+    ("declared", "said", "effective"),
+    [
+        (StreamOptions(), {}, StreamOptions()),
+        (StreamOptions(), {"max_age": 5.0, "segment_bytes": 10}, StreamOptions(5.0, 10)),
+        (StreamOptions(3.0, 8), {"max_age": 5.0, "segment_bytes": 10}, StreamOptions(3.0, 8)),
+        (StreamOptions(9.0, 80, "p"), {"max_age": 5.0, "segment_bytes": 10}, StreamOptions(5.0, 10, "p")),
+        (StreamOptions(0.0), {"max_age": 5.0}, StreamOptions(5.0)),
+        (StreamOptions(), {"segment_bytes": 2**31}, StreamOptions(None, 2**31)),
+    ],
+)
+def test_stream_has_the_smaller_age_and_segment_and_follows_a_segment_if_it_was_declared_without(
+    declared: StreamOptions, said: dict[str, object], effective: StreamOptions
+) -> None:
+    assert queue_options(QueueOptions(stream=declared), policy(**said)).stream == effective  # type: ignore[arg-type]
+    assert queue_options(QueueOptions(), policy(**said)).stream is None  # type: ignore[arg-type]
+
+
+async def test_policy_about_streams_drops_old_records_at_once_and_goes_again(harness: Harness) -> None:
+    state = harness.queue("s", QueueOptions(stream=StreamOptions(segment_bytes=20)))
+    log = state.backlog
+    assert isinstance(log, StreamLog)
+    for second in range(10):
+        log.wall = lambda second=second: float(second)  # type: ignore[misc]
+        publish(state, b"x" * 100)
+    assert log.base == 0
+    assert apply_policy(harness, policy(max_age=5.0)) == 1
+    assert log.base == 5  # the newest one is of second 9; that of second 4 is five seconds old
+    assert apply_policy(harness, policy(segment_bytes=1000)) == 1
+    assert log.segments.limits == Limits(IN_MEMORY, 0, 0, 20)
+    assert harness.queue("s", QueueOptions(stream=StreamOptions(segment_bytes=20))) is state
 
 
 async def test_policy_applies_to_what_is_there_and_to_what_comes(harness: Harness) -> None:

@@ -14,6 +14,8 @@ WHOLE = {
     "dead-letter-routing-key": "k",
     "delivery-limit": 3,
     "alternate-exchange": "",
+    "max-age": "7D",
+    "stream-max-segment-size-bytes": 1000,
 }
 
 
@@ -29,6 +31,8 @@ def test_every_setting_is_read_and_written() -> None:
         dead_letter_key="k",
         delivery_limit=3,
         alternate="",
+        max_age=7 * 86400.0,
+        segment_bytes=1000,
     )
     assert found == Policy("p", "^a", options, AppliesTo.SINKS, 7)
     assert policy_definition(options) == WHOLE
@@ -48,6 +52,9 @@ def test_settings_about_nodes_and_disks_are_passed_over() -> None:
         ({"definition": {"max-length": True}}, "definition.max-length: found True, expected a number"),
         ({"definition": {"expires": 0}}, "definition.expires: found 0, expected a number of milliseconds from 1 to 31"),
         ({"definition": {"message-ttl": 2**40}}, "definition.message-ttl: found 1099511627776, expected a number of"),
+        ({"definition": {"max-age": 3600}}, "definition.max-age: found 3600, expected a number and a unit of Y, M, D,"),
+        ({"definition": {"max-age": "0s"}}, "definition.max-age: found '0s', expected a number and a unit of Y, M, D,"),
+        ({"definition": {"stream-max-segment-size-bytes": 0}}, "definition.stream-max-segment-size-bytes: found 0, ex"),
         ({"definition": {"overflow": "wait"}}, "definition.overflow: found 'wait', expected one of 'drop-head', 'rej"),
         ({"definition": {"overflow": 1}}, "definition.overflow: found 1, expected one of"),
         ({"definition": {"dead-letter-exchange": 5}}, "definition.dead-letter-exchange: found 5, expected a text"),

@@ -22,11 +22,11 @@ class Returning(Worker):
         self.answers: list[Held] = []
 
     def _give(self, batch: Batch, position: int) -> None:
-        name, _, _ = batch.message(position).body.split()
+        name, begun, _ = batch.message(position).body.split()
         book = self._workshop.book
         queue = batch.head_at(position).routing_key
         job = book.register.recall(BookedJob(name, queue, SENDER, self._workshop.terms[name], durable=True))
-        held = None if job is None else book.hold.arrive(job, batch, position)
+        held = None if job is None else book.hold.arrive(job, batch, position, int(begun))
         if held is None:
             super()._give(batch, position)
             return
@@ -295,3 +295,99 @@ def test_answer_without_an_attempt_is_one_to_the_claim(restarted: Restarted) -> 
     restarted.worker(credit=1)
     restarted.wait(1)
     assert (worker.answers[0].answer, worker.out.keys()) == ("done", {b"a"})
+
+
+TWICE = Terms(retries=2, backoff=(1.0, 1.0))
+
+
+def after_restart(workshop: Workshop) -> Restarted:
+    """Restart a broker that knows of no job that was out."""
+    workshop.open_book()
+    workshop.book.hold.is_after_restart = True
+    restarted = Restarted.__new__(Restarted)
+    restarted.workshop, restarted.book = workshop, workshop.book
+    return restarted
+
+
+@pytest.fixture
+def unmarked(workshop: Workshop) -> Restarted:
+    """A workshop after a restart: two attempts of its job have failed, and their workers wonder who heard it."""
+    worker = workshop.worker()
+    workshop.send(b"a", TWICE)
+    worker.reply(b"a", "failed")
+    workshop.pass_time(1)
+    worker.reply(b"a", "failed", ready=False)
+    return after_restart(workshop)
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1), (1,), (2,)])
+@pytest.mark.parametrize("answers", [True, False])
+def test_claim_of_an_attempt_that_the_message_shows_to_be_over_does_not_delay_it(
+    unmarked: Restarted, order: Sequence[int], answers: bool
+) -> None:
+    hold = unmarked.book.hold
+    for attempt in order:
+        worker = unmarked.worker(credit=0, running=[b"a"], attempt=attempt)
+        if answers and unmarked.claimed == [True]:
+            assert hold.answered(b"a", attempt, worker, attempt)
+    unmarked.workshop.pass_time(5)
+    last = unmarked.worker(credit=1)
+    assert {job: out.attempt for job, out in last.out.items()} == {b"a": 3}
+    assert (last.answers, len(hold)) == ([], 0)
+    assert last.reply(b"a").end == "ok"
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_claim_of_a_later_attempt_counts_instead_of_an_earlier_one(workshop: Workshop, answers: bool) -> None:
+    restarted = after_restart(workshop)
+    hold = restarted.book.hold
+    first = restarted.worker(credit=0, running=[b"x"], attempt=1)
+    if answers:
+        assert hold.answered(b"x", 1, first, 1)
+    second = restarted.worker(credit=0, running=[b"x"], attempt=2)
+    assert restarted.claimed == [True]
+    assert first.cancels == ([] if answers else [b"x"])
+    restarted.worker(credit=0, running=[b"x"], attempt=1)
+    assert restarted.claimed == [False]
+    assert not hold.answered(b"x", 1, first, 1)
+    assert hold.answered(b"x", 2, second, 2)
+    workshop.terms[b"x"] = TWICE
+    workshop.publish(b"x", "q", 1, 0.0)
+    restarted.worker(credit=5)
+    assert [(held.attempt, held.answer) for held in second.answers] == [(2, 2)]
+    assert second.out[b"x"].attempt == 2
+
+
+def test_place_of_a_key_is_given_back_with_a_claim_of_an_attempt_that_is_over(workshop: Workshop) -> None:
+    restarted = after_restart(workshop)
+    workshop.book.register.recall(BookedJob(b"x", "q", SENDER, ONE, durable=True))
+    worker = restarted.worker(credit=0, running=[b"x"])
+    workshop.terms[b"x"] = ONE
+    workshop.publish(b"x", "q", 1, 0.0)
+    last = restarted.worker(credit=1)
+    restarted.wait(HOLD_SECONDS)
+    while last.out:
+        last.reply(next(iter(last.out)))
+    assert worker.cancels == [b"x"]
+    assert workshop.is_empty("q")
+    assert workshop.book.parking.is_idle
+
+
+def test_job_that_is_cancelled_before_its_message_comes_is_not_its_workers_any_more(workshop: Workshop) -> None:
+    restarted = after_restart(workshop)
+    worker = restarted.worker(credit=0, running=[b"x"])
+    workshop.send(b"x", TWICE)
+    workshop.cancel(b"x")
+    last = restarted.worker(credit=5)
+    assert worker.cancels == [b"x"]
+    assert (workshop.state(b"x"), worker.out) == ("cancelled", {})
+    assert last.out == {}
+    assert workshop.is_empty("q")
+
+
+def test_time_of_the_hold_is_looked_at_though_a_claim_lasts_for_longer(workshop: Workshop) -> None:
+    restarted = Restarted(workshop, {b"a": ONE})
+    restarted.worker(credit=0, running=[b"a", b"x"])
+    assert restarted.book.hold.until == workshop.now() + HOLD_SECONDS
+    assert restarted.wait(HOLD_SECONDS) == 0
+    assert restarted.book.hold.until == inf

@@ -47,7 +47,10 @@ def declare_stream(broker: Broker, name: str = "orders", *, partitions: int = 0,
     return broker.domain_ref.ask_nowait(DeclareQueue(name, options, broker.session))
 
 
-async def append(broker: Broker, *values: bytes, name: str = "orders") -> None:
+async def append(broker: Broker, *values: bytes, name: str = "orders", at: float | None = None) -> None:
+    """Publish records, in a second since 1970 if that matters."""
+    if at is not None:
+        broker.directory.queues[name].backlog.wall = lambda: at  # type: ignore[attr-defined]
     for value in values:
         await broker.publish("", name, value)
 
@@ -101,8 +104,10 @@ class TapParty:
         assert answer.number == number
         return answer
 
-    async def bounds(self, stream: str = "orders", group: str = "") -> Sequence[PartitionBounds]:
-        answer = await self.ask(self.engine.offsets(stream, group))
+    async def bounds(
+        self, stream: str = "orders", group: str = "", since: int | None = None
+    ) -> Sequence[PartitionBounds]:
+        answer = await self.ask(self.engine.offsets(stream, group, since))
         return answer.partitions  # type: ignore[attr-defined, no-any-return]
 
     def fetch(

@@ -70,6 +70,7 @@ async def test_blocking_client_comes_over_tls(tmp_path: Path) -> None:
         def read() -> list[int]:
             with open_tap(f"taps://127.0.0.1:{port}", ssl_context=context) as tap:
                 assert len(tap.offsets("orders")) == 1
+                assert tap.offsets("orders", since=1.5)[0].position == 0
                 return [int(value) for each in tap.fetch("orders", 0, 7, 250) for value in each.values.each()]
 
         assert await trio.to_thread.run_sync(read) == list(range(7, 250))

@@ -122,6 +122,26 @@ async def test_offsets_tell_what_can_be_read_and_where_a_group_is(broker: Broker
     assert (await tap.bounds(group="other"))[0].position is None
 
 
+async def test_offsets_tell_where_a_time_is(broker: Broker, tap: TapParty) -> None:
+    for second in (1, 2, 2, 4):
+        await append(broker, b"x", at=second)
+    found = [(await tap.bounds(since=time))[0].position for time in (0, 1_000_000, 1_000_001, 2_000_000, 3_000_000)]
+    assert found == [0, 0, 1, 1, 3]
+    assert (await tap.bounds(since=4_000_001))[0].position == 4
+    number, ping = tap.engine.offsets("orders", "", 0), tap.engine.ping()
+    await tap.ask(number)
+    await tap.ask(ping)
+
+
+async def test_group_with_a_position_is_not_asked_for_a_time(broker: Broker, tap: TapParty) -> None:
+    declare_stream(broker, "parts", partitions=2)
+    for second in (1, 2):
+        await append(broker, b"x", name="parts-0", at=second)
+        await append(broker, b"x", name="parts-1", at=second)
+    await tap.ask(tap.engine.ack("parts", "g", {1: GroupPosition(None, 2)}))
+    assert [each.position for each in await tap.bounds("parts", "g", since=1_500_000)] == [1, 2]
+
+
 async def test_partitions_are_numbered_from_zero(broker: Broker, tap: TapParty) -> None:
     declare_stream(broker, "parts", partitions=3)
     await append(broker, b"x", name="parts-1")

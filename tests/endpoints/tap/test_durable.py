@@ -44,6 +44,20 @@ async def test_stream_is_the_same_after_a_restart(tmp_path: Path) -> None:
             assert values(await tap.ask(tap.fetch(0, identity=before.identity))) == [b"a", b"b"]
 
 
+async def test_time_is_found_in_memory_and_in_the_store(tmp_path: Path) -> None:
+    with trio.fail_after(60):
+        async with open_tap_broker(data_dir=tmp_path) as broker:
+            declare_stream(broker, durable=True)
+            for second in range(10):
+                await append(broker, b"x", at=1000 + second)
+        async with open_tap_broker(data_dir=tmp_path) as broker:
+            tap = await dial(broker).open()
+            await append(broker, b"x", at=1010)
+            times = [0, 1003_000_000, 1003_000_001, 1009_000_000, 1009_500_000, 1010_000_001]
+            found = [(await tap.bounds(since=time))[0].position for time in times]
+            assert found == [0, 3, 4, 9, 10, 11]
+
+
 @pytest.mark.parametrize("ahead", [1, 5])
 async def test_ranges_come_from_the_store_in_the_order_of_requests(tmp_path: Path, ahead: int) -> None:
     body = bytes(100_000)

@@ -9,7 +9,7 @@ from triomq.errors import LocalProtocolError
 from triomq.protocols import BasicProperties, FieldValue, Timestamp, Typed, decode_properties, encode_properties
 from triomq.protocols.amqp import BasicDeliver, Framing, Settings
 from triomq.protocols.amqp.outbox import LARGE
-from triomq.protocols.amqp.records import MOST_SHAPES, OFFSET_HEADER, RecordShapes, with_offset
+from triomq.protocols.amqp.records import OFFSET_HEADER, cut_all, with_offset
 
 from .wire import exchange, flatten, pair
 
@@ -34,7 +34,7 @@ PROPERTIES = st.builds(
 def expected(properties: bytes, offset: int) -> BasicProperties:
     basic = decode_properties(properties, typed=True)
     plain = Typed("l", offset) if offset < 2**31 else offset  # which is a long-long by itself
-    headers: dict[str, FieldValue] = {OFFSET_HEADER: plain, **(basic.headers or {})}
+    headers: dict[str, FieldValue] = {**(basic.headers or {}), OFFSET_HEADER: plain}
     return msgspec.structs.replace(basic, headers=headers)
 
 
@@ -61,6 +61,25 @@ def test_headers_that_nobody_can_read_are_passed_on() -> None:
     properties = b"\x20\x00" + (20).to_bytes(4, "big") + b"\x0fx-stream-offset" + b"!" * 4
     before, behind = with_offset(properties)
     assert properties[6:] in before + behind
+
+
+SIMILAR = st.builds(
+    BasicProperties,
+    content_type=st.sampled_from(["text/plain"] * 6 + ["x"]),
+    headers=st.none() | st.dictionaries(st.sampled_from(["trace", OFFSET_HEADER]), st.text(max_size=3)),
+    message_id=st.text(min_size=2, max_size=2) | st.just(OFFSET_HEADER),
+).map(encode_properties)
+"""What publishers send in a row: mostly cut at the same place, with tables of several sizes."""
+
+
+@given(properties=st.lists(SIMILAR, min_size=1, max_size=6), offset=st.integers(0, 2**63 - 1))
+def test_properties_that_differ_in_each_record_are_cut_as_one_by_one(properties: list[bytes], offset: int) -> None:
+    cuts = cut_all(properties)
+    assert list(zip(cuts.leads, cuts.rests, strict=True)) == [with_offset(each) for each in properties]
+    for lead, rest, size, each in zip(*cuts, properties, strict=True):
+        whole = lead + offset.to_bytes(8, "big") + rest
+        assert decode_properties(whole, typed=True) == expected(each, offset)
+        assert size == len(whole)
 
 
 BODIES = st.binary(max_size=50) | st.sampled_from([0, 4088, 4089, 9000, LARGE]).map(bytes)
@@ -117,10 +136,3 @@ def test_large_bodies_are_handed_out_without_a_copy() -> None:
     server.send_records(1, 7, front, range(2), b"\0\0", bodies)
     pieces = server.data_to_send()
     assert all(any(piece is body for piece in pieces) for body in bodies)
-
-
-def test_few_shapes_are_remembered() -> None:
-    shapes = RecordShapes(1)
-    for size in range(MOST_SHAPES + 10):
-        assert shapes[b"\0\0", size]
-    assert len(shapes) <= MOST_SHAPES

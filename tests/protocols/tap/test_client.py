@@ -121,6 +121,7 @@ def test_server_may_close_instead_of_greeting() -> None:
     [
         lambda engine: engine.offsets(""),
         lambda engine: engine.offsets("x" * 256),
+        lambda engine: engine.offsets("x", "", -1),
         lambda engine: engine.fetch("o", -1, None, 0, most_bytes=1),
         lambda engine: engine.fetch("o", 0, None, 1 << 63, most_bytes=1),
         lambda engine: engine.ack("o", "g", dict.fromkeys(range(5000), GroupPosition(None, 0))),

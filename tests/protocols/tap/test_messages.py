@@ -37,7 +37,8 @@ CLIENT_VECTORS: list[tuple[TapMessage, str]] = [
     (LoginRequested("PLAIN", b"\0ada\0pw", "shop"), "94 01 a5504c41494e c40700616461007077 a473686f70"),
     (ChallengeAnswered(b"abc"), "92 02 c403616263"),
     (PingAsked(1), "92 10 01"),
-    (OffsetsAsked(2, "orders", "g"), "94 11 02 a66f7264657273 a167"),
+    (OffsetsAsked(2, "orders", "g"), "95 11 02 a66f7264657273 a167 c0"),
+    (OffsetsAsked(2, "orders", "", 500), "95 11 02 a66f7264657273 a0 cd01f4"),
     (
         FetchAsked(3, "orders", 1, 0xFEDCBA9876543210, 500, 600, 65536, 1000),
         "99 12 03 a66f7264657273 01 cffedcba9876543210 cd01f4 cd0258 ce00010000 cd03e8",

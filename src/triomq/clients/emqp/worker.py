@@ -338,6 +338,7 @@ class EMQPWorker:
             if self._link.engine.carries(answer.message):
                 self._say_items(answer.job, answer.attempt, answer.stream or ())
                 self._link.engine.reply(answer.job, answer.message, answer.extension)
+                self._answers.add(*answer[1:])  # this broker may go as well
         if any(job.stream is not None for job in self._jobs.values()):
             self._repeat_items()
             self._reopened.set()

@@ -21,7 +21,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from triomq.chunks import Columns, check_chunk, cut_chunk, split_chunks
+from triomq.chunks import Columns, check_chunk, cut_chunk, read_chunk_head, split_chunks
 from triomq.clients.tap.refusals import error_of
 from triomq.clients.tap.url import TapUrl, parse_tap_url
 from triomq.errors import AccessRefused, Disconnected, LimitExceeded, RemoteProtocolError
@@ -155,18 +155,21 @@ class TapConnection:
         """Wait until the broker answers."""
         self._answer(self._ask(self._engine.ping()), DoneAnswered)
 
-    def offsets(self, stream: str, group: str = "") -> Sequence[PartitionBounds]:
+    def offsets(self, stream: str, group: str = "", *, since: float | None = None) -> Sequence[PartitionBounds]:
         """Return what may be read of each partition: its ``identity``, the ``first`` offset and the ``next`` one.
 
         Args:
             stream: The stream's name.
             group: A group, whose place is the ``position`` of each; None there if it has none.
+            since: A time, in seconds since 1970: where there is no group with a position, ``position`` is that of the
+                first record which was appended then or later, ``next`` if there is none.
 
         Raises:
             NotFound: There is no such stream.
             AccessRefused: The user may not read it.
         """
-        return self._answer(self._ask(self._engine.offsets(stream, group)), BoundsAnswered).partitions
+        time = None if since is None else int(since * 1_000_000)
+        return self._answer(self._ask(self._engine.offsets(stream, group, time)), BoundsAnswered).partitions
 
     def fetch(
         self,
@@ -211,7 +214,7 @@ class TapConnection:
                     if until <= monotonic():
                         return
                     continue
-                begin, first = first, check_chunk(chunks[-1]).stop
+                begin, first = first, read_chunk_head(chunks[-1]).stop
                 until = monotonic() + wait
                 if stop is None or first < stop:
                     number = self._fetch(stream, partition, identity, first, stop, most_bytes, min(wait, LONGEST_WAIT))

@@ -1,16 +1,23 @@
 """What is asked of a stream besides what every queue is asked."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from triomq.actors import Message, Request
-from triomq.core.streams.start import Bounds, Place
+from triomq.chunks import Columns
+from triomq.core.streams.log import StreamLog
+from triomq.core.streams.start import Bounds, Place, Since
+from triomq.core.streams.stored import StoredLog
 from triomq.errors import OutOfRange
 
 if TYPE_CHECKING:
     from triomq.core.queue.queue_state import QueueState
+
+_ALL: Final = 1 << 62
+"""Records: more than there are."""
 
 
 class AskBounds(Request[Bounds], frozen=True):
@@ -114,7 +121,8 @@ async def send_records(
         StoreError: They cannot be read, and nothing was written.
     """
     log = state.backlog
-    return await log.send(first, most_records, most_bytes, descriptor, head)  # type: ignore[attr-defined,no-any-return]  # that of a stored stream
+    assert isinstance(log, StoredLog)
+    return await log.send(first, most_records, most_bytes, descriptor, head)
 
 
 async def read_records(
@@ -138,9 +146,46 @@ async def read_records(
     found = await state.ref.ask(ReadRange(first, most_records, most_bytes))
     if found is None:
         log = state.backlog
-        chunks = await log.fetch(first, most_records, most_bytes, since)  # type: ignore[attr-defined]  # that of a stream
-        bounds = log.bounds  # type: ignore[attr-defined]  # likewise
+        assert isinstance(log, StoredLog)
+        chunks = await log.fetch(first, most_records, most_bytes, since)
+        bounds = log.bounds
         if first < bounds.first:  # they have gone meanwhile
             raise OutOfRange(state.name, first, bounds.first, bounds.stop)
         return RecordRange(bounds, chunks)
     return found
+
+
+async def find_since(state: "QueueState", since: int) -> int:
+    """Find the first record that was appended at a time or later.
+
+    Args:
+        state: The stream's.
+        since: The time, in microseconds since 1970.
+
+    Returns:
+        Its offset; that of the next record if there is none.
+
+    Raises:
+        ChunkDamaged: The chunk that may have it is damaged.
+        StoreError: It cannot be read.
+        ActorError: The stream is deleted.
+    """
+    offset = (await state.ref.ask(ResolvePlace(Since(since / 1_000_000)))).offset  # of a chunk, perhaps one before
+    while True:
+        try:
+            found = await read_records(state, offset, most_records=_ALL, most_bytes=1, since=since)
+        except OutOfRange as gone:
+            offset = gone.first
+            continue
+        if not found.chunks:
+            return found.bounds.stop
+        columns = Columns(found.chunks[0])
+        offset = columns.head.first + bisect_left(columns.times(), since)
+        if offset < columns.head.stop:
+            return max(offset, found.bounds.first)
+
+
+def position_of(state: "QueueState", group: str) -> int | None:
+    """Return the next offset of a stream that a group wants; None if it has no position."""
+    assert isinstance(state.backlog, StreamLog)
+    return state.backlog.positions.get(group)

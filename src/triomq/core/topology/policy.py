@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from triomq.checked import Checked
-from triomq.core.topology.options import Overflow, QueueOptions, SinkOptions
+from triomq.core.topology.options import Overflow, QueueOptions, SinkOptions, StreamOptions
 from triomq.errors import PreconditionFailed
 
 _Count = Annotated[int, msgspec.Meta(ge=0)] | None
@@ -43,6 +43,9 @@ class PolicyOptions(Checked, frozen=True, kw_only=True):
         dead_letter_key: With which key.
         delivery_limit: How often a message may come back before it becomes a dead letter.
         alternate: The sink that takes what no binding of a sink matches.
+        max_age: Seconds for which a stream keeps a record at least.
+        segment_bytes: Bytes of records that a stream's retention removes at once; a stream declared without another
+            size follows it.
     """
 
     max_length: _Count = None
@@ -54,6 +57,8 @@ class PolicyOptions(Checked, frozen=True, kw_only=True):
     dead_letter_key: str | None = None
     delivery_limit: _Count = None
     alternate: str | None = None
+    max_age: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    segment_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class Policy(Checked, frozen=True):
@@ -145,7 +150,18 @@ def queue_options(declared: QueueOptions, policy: Policy | None) -> QueueOptions
             changes[option] = theirs
     if given.overflow is not None and declared.overflow is Overflow.DROP_HEAD:
         changes["overflow"] = given.overflow
+    if declared.stream is not None:
+        changes["stream"] = _stream_options(declared.stream, given)
     return msgspec.structs.replace(declared, **changes)
+
+
+def _stream_options(declared: StreamOptions, given: PolicyOptions) -> StreamOptions:
+    age, segment, theirs = declared.max_age, declared.segment_bytes, given.segment_bytes
+    if given.max_age is not None:
+        age = min(age or given.max_age, given.max_age)  # an age of 0 is no limit
+    if theirs is not None:
+        segment = theirs if segment == StreamOptions().segment_bytes else min(segment, theirs)
+    return msgspec.structs.replace(declared, max_age=age, segment_bytes=segment)
 
 
 def sink_options(declared: SinkOptions, policy: Policy | None) -> SinkOptions:

@@ -20,7 +20,7 @@ _LONGEST_TIME = 10 * 365 * 24 * 60 * 60 * 1000
 
 _HIGHEST_PRIORITY = 255
 
-_LARGEST_SEGMENT = 3_000_000_000
+LARGEST_SEGMENT = 3_000_000_000
 """Bytes of a stream's segment at most, as with RabbitMQ."""
 
 
@@ -191,7 +191,7 @@ def _read_positive(value: object, where: _Where) -> int:
 
 def _read_segment(value: object, where: _Where) -> int:
     size = _read_count(value, where)
-    if size > _LARGEST_SEGMENT:
+    if size > LARGEST_SEGMENT:
         raise PreconditionFailed(f"Exceeded max value for {where.argument}")
     return size
 

@@ -1,7 +1,6 @@
 """The AMQP 0-9-1 endpoint, and its configuration."""
 
 from collections.abc import Mapping
-from functools import partial
 from importlib.metadata import version
 from socket import gethostname
 from typing import Annotated, ClassVar
@@ -18,6 +17,7 @@ from triomq.endpoints.amqp.names import STANDARD_EXCHANGES
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
 from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
+from triomq.endpoints.base.login import offered_mechanisms
 from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
 from triomq.endpoints.direct import LARGEST_MESSAGE, DirectLimits
@@ -31,8 +31,8 @@ from triomq.protocols.amqp import (
     AMQPEngine,
     Settings,
 )
-from triomq.security import External, MakeMechanism
-from triomq.transports import TLS, TLSSocket, Transport, is_private, name_of
+from triomq.security import MakeMechanism
+from triomq.transports import TLS, Transport, name_of
 
 _CAPABILITIES: dict[str, FieldValue] = {
     "publisher_confirms": True,
@@ -208,7 +208,9 @@ class AMQPEndpoint(Endpoint):
 
     def make_client(self, transport: Transport) -> AMQPServerConnection:
         """Return the actor that serves a connection over a transport."""
-        mechanisms = self._offered(transport)
+        mechanisms = offered_mechanisms(
+            transport, self._mechanisms, self._secret_mechanisms, tls=self._tls, plain_to_all=self._plain_to_all
+        )
         offered = tuple(mechanisms)
         largest = self.context.unfinished.largest(self._config.max_message_size)
         settings = self._settings.get((offered, largest))
@@ -234,12 +236,3 @@ class AMQPEndpoint(Endpoint):
         connection = self.context.direct.connect(transport, self.context, leases, self._direct_limits)
         self.serve(connection)
         connection.received(data)
-
-    def _offered(self, transport: Transport) -> Mapping[str, MakeMechanism]:
-        """Return how a client may log in: by a certificate if it has shown one, by a password where that is allowed."""
-        if isinstance(transport, TLSSocket) and self._tls is not None:
-            name = transport.client_name(self._tls.client_name)
-            external = {"EXTERNAL": partial(External, name=name)} if name else {}
-            return {**self._secret_mechanisms, **external, **self._mechanisms}
-        hidden = self._plain_to_all or is_private(transport.peer)
-        return self._mechanisms if hidden else self._secret_mechanisms

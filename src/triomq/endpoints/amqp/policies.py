@@ -7,6 +7,8 @@ from typing import cast
 import msgspec
 
 from triomq.core import AppliesTo, Overflow, Policy, PolicyOptions
+from triomq.endpoints.amqp.ages import read_age, write_age
+from triomq.endpoints.amqp.arguments import LARGEST_SEGMENT
 from triomq.errors import ConfigError, PreconditionFailed
 
 APPLY_TO = {"queues": AppliesTo.QUEUES, "exchanges": AppliesTo.SINKS, "all": AppliesTo.ALL}
@@ -59,6 +61,12 @@ _SETTINGS = {
     "dead-letter-routing-key": _name("dead_letter_key"),
     "delivery-limit": _number("delivery_limit", 0, _INT64_MAX),
     "expires": _number("expires", 1, _LONGEST_TIME, milliseconds=True),
+    "max-age": _Setting(
+        "max_age",
+        "a number and a unit of Y, M, D, h, m, s, such as '7D'",
+        lambda value: read_age(value) if isinstance(value, str) else None,
+        lambda value: write_age(cast("float", value)),
+    ),
     "max-length": _number("max_length", 0, _INT64_MAX),
     "max-length-bytes": _number("max_bytes", 0, _INT64_MAX),
     "message-ttl": _number("message_ttl", 0, _LONGEST_TIME, milliseconds=True),
@@ -68,6 +76,7 @@ _SETTINGS = {
         lambda value: _OVERFLOWS.get(value) if isinstance(value, str) else None,
         lambda value: cast("Overflow", value).value,
     ),
+    "stream-max-segment-size-bytes": _number("segment_bytes", 1, LARGEST_SEGMENT),
 }
 
 _IGNORED = frozenset(
@@ -83,17 +92,15 @@ _IGNORED = frozenset(
         "ha-sync-batch-size",
         "ha-sync-mode",
         "initial-cluster-size",
-        "max-age",
         "max-in-memory-bytes",
         "max-in-memory-length",
         "queue-leader-locator",
         "queue-master-locator",
         "queue-mode",
         "queue-version",
-        "stream-max-segment-size-bytes",
     )
 )
-"""Settings that RabbitMQ knows, about nodes, disks and streams; policies that come from there may have them."""
+"""Settings that RabbitMQ knows, about nodes and disks; policies that come from there may have them."""
 
 
 def read_policy(

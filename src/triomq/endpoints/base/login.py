@@ -15,13 +15,26 @@ task awaits ``check_password``.
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Generic, TypeVar
 
 import trio
 
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.stream_client import StreamClient
-from triomq.security import Accepted, Challenge, Credentials, Denied, MakeMechanism, Mechanism, Pending, Plain, Step
+from triomq.security import (
+    Accepted,
+    Challenge,
+    Credentials,
+    Denied,
+    External,
+    MakeMechanism,
+    Mechanism,
+    Pending,
+    Plain,
+    Step,
+)
+from triomq.transports import TLS, TLSSocket, Transport, is_private
 
 C = TypeVar("C", bound=StreamClient)
 
@@ -29,6 +42,29 @@ _log = logging.getLogger("triomq.endpoints")
 
 GATE = "password"
 """Why nothing is read while a thread works something out."""
+
+
+def offered_mechanisms(
+    transport: Transport,
+    mechanisms: Mapping[str, MakeMechanism],
+    secret: Mapping[str, MakeMechanism],
+    *,
+    tls: TLS | None,
+    plain_to_all: bool,
+) -> Mapping[str, MakeMechanism]:
+    """Return how a client may log in: by a certificate if it has shown one, by a password where that is allowed.
+
+    Args:
+        transport: The client's.
+        mechanisms: All of the protocol's, best first.
+        secret: Those of them by which a password never goes over the wire.
+        tls: What the endpoint listens with.
+        plain_to_all: Whether passwords may go over any wire.
+    """
+    if isinstance(transport, TLSSocket) and tls is not None:
+        name = transport.client_name(tls.client_name)
+        return {**secret, **({"EXTERNAL": partial(External, name=name)} if name else {}), **mechanisms}
+    return mechanisms if plain_to_all or is_private(transport.peer) else secret
 
 
 class SASLLogin(Generic[C]):

@@ -15,7 +15,9 @@ Rules:
   milliseconds of a commit; what was sent in the last of these is not held and may begin again at once, unless its
   worker has claimed it by then.
 - A claim counts if nobody has begun a later attempt. A worker whose claim does not count is told to end the job, and
-  what it says of it is late.
+  what it says of it is late. Workers name what they have answered lately too, so that several may claim a job, each
+  another attempt of it: the latest counts, in whatever order they come. The message itself says which attempts are
+  over, as earlier messages of the job had them; then it waits for no word about those.
 - A job that is held has its place of its key, and whoever claims it takes that over. Since marks may be missing, no job
   with a limit begins during a hold that follows a restart. So limits hold across that.
 - A claimed job may be answered before its message comes out. The answer waits for that, so that it goes the way of all.
@@ -82,6 +84,7 @@ class Hold:
         self._occupy = occupy
         self._leave = leave
         self._opened = now()
+        self._is_over = False  # what workers of an earlier life may claim; it is looked at once after that
         self._held: dict[bytes, Held] = {}
         self.on_cancelled: Callable[[BookedJob], object] | None = None
         """Called with a job that its worker was asked to end, and has let go of instead: it is to be cancelled."""
@@ -113,9 +116,13 @@ class Hold:
 
     @property
     def until(self) -> float:
-        """When the first of them is not held any longer, by Unix time; infinity if none is."""
-        end = self._opened + HOLD_SECONDS if self.is_after_restart else inf
-        return min((held.until for held in self._held.values()), default=end)
+        """When the first of them is not held any longer, by Unix time; infinity for never.
+
+        Jobs come to be held at any time while workers of an earlier life may come, and nobody is told of that: so the
+        end of this time is one to look at in any case.
+        """
+        end = inf if self._is_over else self._opened + HOLD_SECONDS
+        return min(end, min((held.until for held in self._held.values()), default=inf))
 
     def begin(self, job: BookedJob, attempt: int) -> None:
         """Hold a job that was perhaps out with a worker when the broker ended.
@@ -142,7 +149,12 @@ class Hold:
             message has come out it is the runner's now, and held no more.
         """
         held = self._held.get(job.id)
-        if job.stage != "queued" or job.runner is not None or attempt < (job.attempt if held is None else held.attempt):
+        last = job.attempt if held is None else held.attempt
+        if held is not None and held.runner is not None:
+            if attempt <= last or held.job.stage != "running" or job.stage in OVER:
+                return None
+            self._dismiss(held)
+        elif attempt < last or job.stage != "queued" or job.runner is not None:
             return None
         if held is None:
             held = self._held[job.id] = Held(job, attempt, inf)
@@ -157,24 +169,31 @@ class Hold:
             held.batch = None
         return held
 
-    def arrive(self, job: BookedJob, batch: Batch, position: int) -> Held | None:
+    def arrive(self, job: BookedJob, batch: Batch, position: int, over: int) -> Held | None:
         """Ask for a job whose message has come out of its queue, before it is admitted.
 
         Args:
             job: As the book has it.
             batch: Where its message is.
             position: Where in it.
+            over: How many attempts earlier messages of it had.
 
         Returns:
             None if it is not held; otherwise it is not to begin now. If it has a runner, that goes on with it, and it
             is held no more; else it is parked here.
         """
         held = self._held.get(job.id)
+        if held is not None and held.runner is not None and (held.attempt <= over or job.stage in OVER):
+            self._dismiss(held)
+            self._end(held)
+            self._stop(held)
+            held = None
         if held is None:
             if not (job.terms.limit and job.stage == "queued" and self.is_after_restart and self.is_open):
                 return None
             held = self._held[job.id] = Held(job, job.attempt, self._opened + HOLD_SECONDS)
             self._occupy(job)
+        held.attempt = max(held.attempt, over + 1)
         if held.job is not job:
             self._learn(held, job)
         if held.is_out:  # a copy of its message: its requester has sent it again
@@ -187,6 +206,14 @@ class Hold:
         if held.runner is not None:
             del self._held[job.id]
         return held
+
+    @staticmethod
+    def _dismiss(held: Held) -> None:
+        """Have the worker that has claimed a job end it, since that was an attempt before the present one."""
+        assert held.runner is not None
+        if held.answer is None:
+            held.runner.cancel(held.job, None)
+        held.answer = None
 
     def _learn(self, held: Held, job: BookedJob) -> None:
         """Take a job as its message has it, of which only its worker had told."""
@@ -257,7 +284,8 @@ class Hold:
     def release(self) -> int:
         """Let those go out again that nobody has claimed in time, and return how many; to be called at ``until``."""
         now = self._now()
-        self.is_after_restart = self.is_after_restart and self.is_open
+        self._is_over = not self.is_open
+        self.is_after_restart = self.is_after_restart and not self._is_over
         due = [held for held in self._held.values() if held.until <= now]
         for held in due:
             if self._held.get(held.job.id) is held:  # what goes back may come out at once, and others with it

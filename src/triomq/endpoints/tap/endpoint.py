@@ -1,20 +1,17 @@
 """The tap endpoint: listens, and makes a connection for each client."""
 
-from collections.abc import Mapping
-from functools import partial
-
 import trio
 
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
+from triomq.endpoints.base.login import offered_mechanisms
 from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.tap.arrivals import Arrivals
 from triomq.endpoints.tap.config import Tap
 from triomq.endpoints.tap.connection import TapServerConnection
 from triomq.endpoints.tap.login import MECHANISMS, SECRET_MECHANISMS
 from triomq.protocols.tap import TapServerEngine
-from triomq.security import External, MakeMechanism
-from triomq.transports import TLSSocket, Transport, is_private
+from triomq.transports import Transport
 
 
 class TapEndpoint(Endpoint):
@@ -35,19 +32,12 @@ class TapEndpoint(Endpoint):
 
     def make_client(self, transport: Transport) -> TapServerConnection:
         """Return the actor that serves a connection over a transport."""
-        mechanisms = self._offered(transport)
         config = self._config
+        mechanisms = offered_mechanisms(
+            transport, MECHANISMS, SECRET_MECHANISMS, tls=config.tls, plain_to_all=config.allow_plain_insecure
+        )
         settings = config.settings(tuple(mechanisms), self.context.unfinished.largest(config.max_frame))
         engine = TapServerEngine(now=trio.current_time(), settings=settings)
         return TapServerConnection(
             transport, engine, self.context, mechanisms=mechanisms, domain=config.domain, arrivals=self._arrivals
         )
-
-    def _offered(self, transport: Transport) -> Mapping[str, MakeMechanism]:
-        """Return how a client may log in: by a certificate if it has shown one, by a password where that is allowed."""
-        tls = self._config.tls
-        if isinstance(transport, TLSSocket) and tls is not None:
-            name = transport.client_name(tls.client_name)
-            return {**SECRET_MECHANISMS, **({"EXTERNAL": partial(External, name=name)} if name else {}), **MECHANISMS}
-        hidden = self._config.allow_plain_insecure or is_private(transport.peer)
-        return MECHANISMS if hidden else SECRET_MECHANISMS

@@ -1,14 +1,18 @@
 """What a connection does for each event; what takes longer to tell has files of its own."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from triomq.core import AskBounds, QueueState, SetPosition
+import msgspec
+
+from triomq.core import AskBounds, QueueState, SetPosition, find_since, position_of
 from triomq.endpoints.tap.fetching import PendingFetch, fetch, fetch_again
 from triomq.endpoints.tap.login import challenge_answered, login_requested
 from triomq.endpoints.tap.partitions import OtherIdentity, partition_of, partitions_of, shown
 from triomq.endpoints.tap.staging import abort, commit, stage
+from triomq.errors import ActorError, NotFound, TriomqError
 from triomq.protocols.tap import (
     AbortAsked,
     AckAsked,
@@ -19,6 +23,7 @@ from triomq.protocols.tap import (
     FetchAsked,
     LoginRequested,
     OffsetsAsked,
+    PartitionBounds,
     PingAsked,
     Request,
     ServerEvent,
@@ -34,18 +39,42 @@ def _ping(connection: "TapServerConnection", event: PingAsked) -> None:
 
 
 def _offsets(connection: "TapServerConnection", event: OffsetsAsked) -> None:
-    """Answer what each partition has, and where the group is."""
+    """Answer what each partition has, and where the group is; a time is looked for by a task, perhaps on disk."""
     connection.require_read(event.stream)
+    streams = partitions_of(connection.directory, event.stream, connection.session)
     found = []
-    for stream in partitions_of(connection.directory, event.stream, connection.session):
+    for stream in streams:
         bounds = connection.ask_unguarded(stream.ref, AskBounds())
-        found.append(shown(bounds, _position(stream, event.group) if event.group else None))
-    connection.engine.bounds(event.number, found)
+        found.append(shown(bounds, position_of(stream, event.group) if event.group else None))
+    if event.since is None:
+        connection.engine.bounds(event.number, found)
+    else:
+        connection.work_on(event, partial(_find_since, connection, event, event.since, streams, found))
 
 
-def _position(stream: QueueState, group: str) -> int | None:
-    positions: dict[str, int] = stream.backlog.positions  # type: ignore[attr-defined]  # a stream's log has them
-    return positions.get(group)
+async def _find_since(
+    connection: "TapServerConnection",
+    event: OffsetsAsked,
+    since: int,
+    streams: Sequence[QueueState],
+    bounds: Sequence[PartitionBounds],
+) -> None:
+    """Find a time in the partitions where the group has no position."""
+    answer: Callable[[], None]
+    try:
+        found = [
+            msgspec.structs.replace(each, position=min(await find_since(stream, since), each.next))
+            if each.position is None
+            else each
+            for stream, each in zip(streams, bounds, strict=True)
+        ]
+        answer = partial(connection.engine.bounds, event.number, found)
+    except ActorError:
+        gone = NotFound(f"stream {event.stream!r} is gone: it was deleted while it was read")
+        answer = partial(connection.refused, event, gone)
+    except TriomqError as error:
+        answer = partial(connection.refused, event, error)
+    connection.ref.run_in_turn(connection.has_done, event, answer)
 
 
 def _ack(connection: "TapServerConnection", event: AckAsked) -> None:

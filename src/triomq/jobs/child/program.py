@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -24,7 +25,7 @@ import msgspec
 from triomq.errors import JobCancelled
 from triomq.jobs.child.execution import Task, ending_of, with_middleware
 from triomq.jobs.child.loading import load_jobs
-from triomq.jobs.child.tokens import ChildEnds, ChildTokens, Kind, end_with
+from triomq.jobs.child.tokens import ChildEnds, ChildTokens, Kind, WorkerGone, end_with
 from triomq.jobs.running import RunningJob, running
 
 if TYPE_CHECKING:
@@ -124,8 +125,12 @@ def _do_nothing(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Run until the worker wants no more, or has gone."""
-    ends = ChildEnds(*map(int, sys.argv[1:5]))
+    """Run until the worker wants no more, or has gone: nobody is there then to read why."""
+    with suppress(WorkerGone, BrokenPipeError):
+        _work(ChildEnds(*map(int, sys.argv[1:5])))
+
+
+def _work(ends: ChildEnds) -> None:
     end_with(ends.life)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, _do_nothing)

@@ -252,6 +252,10 @@ class ChildPipes(Generic[J]):
         return self.first
 
 
+class WorkerGone(Exception):
+    """The worker has ended, so that there is nobody to work for."""
+
+
 class ChildTokens:
     """The child's ends: it waits for jobs, one after the other, and answers each.
 
@@ -310,7 +314,7 @@ class ChildTokens:
         while found < size:
             piece = os.read(self._jobs, max(MOST_BYTES, size - found))
             if not piece:
-                raise EOFError("the worker has gone")
+                raise WorkerGone("the worker has gone")
             pieces.append(piece)
             found += len(piece)
         self._unread, self._position = b"".join(pieces), 0
@@ -329,4 +333,4 @@ def end_with(life: int) -> None:
         os.read(life, 1)
     except BlockingIOError:
         return
-    raise EOFError("the worker has gone")  # before its end was watched
+    raise WorkerGone("the worker has gone")  # before its end was watched

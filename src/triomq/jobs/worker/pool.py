@@ -33,6 +33,7 @@ from triomq.jobs.child.program import ChildSetUp
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.registry import Jobs
 from triomq.jobs.worker.children import ChildSet
+from triomq.jobs.worker.failure_log import log_failure, log_unknown
 from triomq.jobs.worker.pooled import JobKind, PooledJob
 from triomq.jobs.worker.process import GRACE, search_path
 from triomq.jobs.worker.slots import AsyncSlots, SyncPlace
@@ -118,6 +119,7 @@ class Pool:
         target: The registry, as child processes find it.
         broker: The URL by which their jobs send jobs; empty if there is none.
         sync_place: Where sync jobs run without processes.
+        log_failures: Whether a line is logged for each job that has no result.
     """
 
     def __init__(
@@ -130,7 +132,9 @@ class Pool:
         target: str,
         broker: str,
         sync_place: SyncPlace,
+        log_failures: bool = False,
     ) -> None:
+        self._log_failures = log_failures
         definitions = jobs.definitions.values()
         self._jobs = jobs
         self._kinds = {definition.name: JobKind(definition) for definition in definitions}
@@ -172,6 +176,8 @@ class Pool:
             try:
                 kind = self._kinds[self._jobs.definition_of(job.message).name]
             except JobError as error:
+                if self._log_failures:
+                    log_unknown(job.id.decode("utf-8", "replace"), job.queue, error)
                 job.end("failed", type=type(error).__name__, text=str(error), retry=False)
                 continue
             deadline = job.deadline
@@ -244,6 +250,8 @@ class Pool:
     def failed(self, job: PooledJob, ending: Ending) -> None:
         """Answer that there is none."""
         self._failed[ending.state] = self._failed.get(ending.state, 0) + 1
+        if self._log_failures:
+            log_failure(job.task, ending)
         end = partial(
             job.job.end,
             ending.state,

@@ -212,6 +212,7 @@ async def open_worker(
     sync_place: SyncPlace = "here",
     owner: str = "",
     patient: bool = False,
+    log_failures: bool = False,
 ) -> AsyncIterator[Worker]:
     """Run jobs until the block is left; then what has begun ends first, and the rest goes back to the broker.
 
@@ -227,6 +228,7 @@ async def open_worker(
         sync_place: Where sync jobs run without processes: ``here``, which stops the loop meanwhile, or in a ``thread``.
         owner: Whose the schedules of the registry are: those that this owner has no more are ended.
         patient: Whether to wait for a broker that is not there yet.
+        log_failures: Whether to log a line for each job that has no result, as ``triomq worker`` does.
 
     Raises:
         ConfigError: The registry has a mistake, or cannot be found by processes.
@@ -249,6 +251,7 @@ async def open_worker(
         target=target,
         broker=where if isinstance(where, str) else "",
         sync_place=sync_place,
+        log_failures=log_failures,
     )
     worker = Worker(jobs, await connector_of(where), weights, make_pool, owner=owner, patient=patient)
     async with open_system(supervisor=worker.supervisor):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp.content import CONTENT_HEADER, Framing
 from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, METHOD, OVERHEAD, frame
-from triomq.protocols.amqp.records import MOST_ADDED, RecordShapes, with_offset
+from triomq.protocols.amqp.records import Cuts, cut_all, frame_records
 from triomq.protocols.amqp.settings import FRAME_MIN_SIZE
 from triomq.protocols.fields import encode_short_string
 
@@ -63,7 +63,6 @@ class Outbox:
         "_deliver_frames",
         "_pieces",
         "_publish_frames",
-        "_record_shapes",
         "finished",
         "frame_max",
         "has_sent",
@@ -74,7 +73,6 @@ class Outbox:
         self._pieces: list[bytes | memoryview] = []
         self._deliver_frames: dict[tuple[int, str, bool, str, str], tuple[bytes, bytes]] = {}
         self._publish_frames: dict[tuple[int, str, str, bool, bytes, int], bytes] = {}
-        self._record_shapes = RecordShapes(0)  # of the channel that was delivered records last
         self.frame_max = FRAME_MIN_SIZE
         self.unsent = 0
         self.finished = False
@@ -293,32 +291,32 @@ class Outbox:
         count = len(bodies)
         sizes = list(map(len, bodies))
         longest = max(sizes)
-        self._check_properties(MOST_ADDED + _longest(properties))
+        cuts = cut_all((properties,) if isinstance(properties, bytes) else properties)
+        self._check_properties(max(cuts.sizes))
         if longest > self.frame_max - OVERHEAD:
-            self._records_anew(channel, first_tag, fronts, offsets, properties, bodies)
+            self._records_anew(channel, first_tag, fronts, offsets, cuts, bodies)
             return
-        known = self._record_shapes
-        if known.channel != channel:
-            known = self._record_shapes = RecordShapes(channel)
-        if isinstance(properties, bytes) and sizes.count(longest) == count:
-            opening, closing, end = known[properties, longest]
-            pieces: list[bytes | memoryview] = [b"", b"", b"", opening, b"", closing, b"", end] * count
+        if len(cuts.rests) == 1 and sizes.count(longest) == count:
+            (lead,), (rest,), _ = cuts
+            (opening,), (closing,), (end,) = frame_records(channel, cuts.sizes, sizes[:1])
+            pieces: list[bytes | memoryview] = [b"", b"", b"", opening + lead, b"", rest + closing, b"", end] * count
         else:
-            each = [properties] * count if isinstance(properties, bytes) else properties
-            shapes = [known[key] for key in zip(each, sizes, strict=True)]
-            pieces = [b""] * (8 * count)
-            pieces[3::8] = [shape[0] for shape in shapes]
-            pieces[5::8] = [shape[1] for shape in shapes]
-            pieces[7::8] = [shape[2] for shape in shapes]
+            if len(cuts.rests) < count:
+                cuts = cuts.repeated(count)
+            pieces = [b""] * (10 * count)
+            pieces[3::10], pieces[7::10], pieces[9::10] = frame_records(channel, cuts.sizes, sizes)
+            pieces[4::10] = cuts.leads
+            pieces[6::10] = cuts.rests
+        step = len(pieces) // count
         if isinstance(fronts, Front):
-            pieces[0::8] = [fronts[0]] * count
-            pieces[2::8] = [fronts[1]] * count
+            pieces[0::step] = [fronts[0]] * count
+            pieces[2::step] = [fronts[1]] * count
         else:
-            pieces[0::8] = [front[0] for front in fronts]
-            pieces[2::8] = [front[1] for front in fronts]
-        pieces[1::8] = map(_TAG.pack, range(first_tag, first_tag + count))
-        pieces[4::8] = map(_TAG.pack, offsets)
-        pieces[6::8] = bodies
+            pieces[0::step] = [front[0] for front in fronts]
+            pieces[2::step] = [front[1] for front in fronts]
+        pieces[1::step] = map(_TAG.pack, range(first_tag, first_tag + count))
+        pieces[step // 2 :: step] = map(_TAG.pack, offsets)
+        pieces[step - 2 :: step] = bodies
         if longest < LARGE:
             self.put(b"".join(pieces))
         else:
@@ -330,16 +328,17 @@ class Outbox:
         first_tag: int,
         fronts: Front | Sequence[Front],
         offsets: Sequence[int],
-        properties: bytes | Sequence[bytes],
+        cuts: Cuts,
         bodies: Sequence[bytes],
     ) -> None:
         """Add records one by one, with bodies that are cut into several frames."""
+        is_common = len(cuts.rests) < len(bodies)
         for position, body in enumerate(bodies):
             front = fronts if isinstance(fronts, Front) else fronts[position]
-            before, behind = with_offset(properties if isinstance(properties, bytes) else properties[position])
+            place = 0 if is_common else position
             self.put(b"%b%b%b" % (front.before, _TAG.pack(first_tag + position), front.behind))
-            offset = _TAG.pack(offsets[position])
-            self.put_all(self._framed(channel, b"%b%b%b" % (before, offset, behind), memoryview(body)))
+            properties = b"%b%b%b" % (cuts.leads[place], _TAG.pack(offsets[position]), cuts.rests[place])
+            self.put_all(self._framed(channel, properties, memoryview(body)))
 
     @staticmethod
     def _renumbered(
@@ -363,10 +362,6 @@ class Outbox:
             self._deliver_frames.clear()
         found = self._deliver_frames[key] = _deliver_frame(*key)
         return found
-
-
-def _longest(properties: bytes | Sequence[bytes]) -> int:
-    return len(properties) if isinstance(properties, bytes) else max(map(len, properties))
 
 
 def _deliver_frame(

@@ -131,9 +131,9 @@ class TapClientEngine(TapEngine[ClientEvent]):
         """Ask whether the server is there; ``DoneAnswered`` will come."""
         return self._ask(PingAsked(self._next))
 
-    def offsets(self, stream: str, group: str = "") -> int:
-        """Ask for the partitions of a stream, and where a group is; ``BoundsAnswered`` will come."""
-        return self._ask(OffsetsAsked(self._next, stream, group))
+    def offsets(self, stream: str, group: str = "", since: int | None = None) -> int:
+        """Ask for the partitions of a stream, and where a group or a time is; ``BoundsAnswered`` will come."""
+        return self._ask(OffsetsAsked(self._next, stream, group, since))
 
     def fetch(
         self,

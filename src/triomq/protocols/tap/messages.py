@@ -121,11 +121,19 @@ class PingAsked(TapRequest, frozen=True, tag=16):
 
 
 class OffsetsAsked(TapRequest, frozen=True, tag=17):
-    """Which partitions has the stream, what may be read of each, and where is a group? Answered by BOUNDS."""
+    """Which partitions has the stream, what may be read of each, and where is a group? Answered by BOUNDS.
+
+    Args:
+        number: the request's.
+        stream: its name.
+        group: whose positions are wanted; empty is nobody's.
+        since: a time, in microseconds since 1970: where there is no position, the first record of then or later is one.
+    """
 
     wire_name = "OFFSETS"
     stream: Name
     group: Word = ""
+    since: Offset | None = None
 
 
 class FetchAsked(TapRequest, frozen=True, tag=18):
@@ -221,7 +229,7 @@ ClientMessage: TypeAlias = ClientGreeting | LoginRequested | ChallengeAnswered |
 
 
 class PartitionBounds(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """One partition: its identity, its first offset, the next one, and where the group is that was asked for."""
+    """One partition: its identity, its first offset, the next one, and where the group or the time is, if asked for."""
 
     identity: Identity
     first: Offset

@@ -161,7 +161,7 @@ class JobClock(Client):
         book = self._book
         book.parking.look()
         book.endings.expire()
-        if book.hold:
+        if book.hold.until <= self.context.unix_time():
             book.hold.release()
         if now >= self._next_sweep:
             self._next_sweep = now + _SWEEP

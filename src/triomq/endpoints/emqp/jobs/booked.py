@@ -76,7 +76,7 @@ class BookedSide:
             entry = self.register.recall(origin.entry(name, Directory.name_of(batch.queue), deadline, durable=durable))
         if entry is None:
             settle(batch, Outcome.ACCEPT, (position,))
-        elif book.hold and (held := book.hold.arrive(entry, batch, position)) is not None:
+        elif book.hold and (held := book.hold.arrive(entry, batch, position, origin.begun)) is not None:
             self._arrived(held)
         else:
             attempt = origin.begun + batch.attempts + 1
@@ -167,7 +167,10 @@ class BookedSide:
         """Have the worker end a job; return whether it knows how."""
         found = self.find(job)
         if found is None:
-            return self._book.hold.has(job.id, self) and self.peer.engine.cancel(job.id)
+            if not (self._book.hold.has(job.id, self) and self.peer.engine.cancel(job.id)):
+                return False
+            self.peer.ref.touch()
+            return True
         name, dispatched = found
         about = NO_EXTENSION if grace is None else Extension(grace=round(grace * 1000))
         if not self.peer.engine.cancel(name, about):
