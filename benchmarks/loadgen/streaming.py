@@ -46,6 +46,7 @@ class StreamWork(msgspec.Struct, frozen=True, kw_only=True):
         batch: publishes that are sent at once.
         readers: consumers that read all of it from different offsets; with none, appending is measured.
         fetches: whether one client reads it over tap instead, as often as this says.
+        newest: how many of the newest records it reads; 0 for all, most of which are on disk only.
     """
 
     name: str
@@ -56,6 +57,7 @@ class StreamWork(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 50
     readers: int = 0
     fetches: int = 0
+    newest: int = 0
 
 
 STREAMS = [
@@ -65,8 +67,10 @@ STREAMS = [
     StreamWork(name="append-16", title="append, 100 B, 16 publishers, a stream each", publishers=16, streams=16),
     StreamWork(name="read-100", title="read over AMQP, 100 B, 1 reader", readers=1),
     StreamWork(name="read-10", title="read over AMQP, 100 B, 10 readers at different offsets", readers=10),
-    StreamWork(name="fetch-100", title="FETCH over tap, 100 B", fetches=5),
-    StreamWork(name="fetch-1024", title="FETCH over tap, 1 KiB", fetches=5, size=1024),
+    StreamWork(name="fetch-100", title="FETCH over tap, 100 B, from disk", fetches=5),
+    StreamWork(name="fetch-1024", title="FETCH over tap, 1 KiB, from disk", fetches=5, size=1024),
+    StreamWork(name="fetch-100-new", title="FETCH over tap, 100 B, from memory", fetches=50, newest=40_000),
+    StreamWork(name="fetch-1024-new", title="FETCH over tap, 1 KiB, from memory", fetches=50, newest=4_000, size=1024),
 ]
 
 
@@ -79,7 +83,8 @@ def measure(work: StreamWork, count: int, broker: Broker) -> StreamResult:
     try:
         found = _append(broker, names, count, work)
         if work.fetches:
-            return _fetch(broker, names[0], count, work.fetches)
+            first = max(0, count - work.newest) if work.newest else 0
+            return _fetch(broker, names[0], first, count, work.fetches)
         return _read(broker, names[0], count, work.readers) if work.readers else found
     finally:
         for name in names:
@@ -140,13 +145,13 @@ def _read(broker: Broker, name: str, count: int, readers: int) -> StreamResult:
     return found
 
 
-def _fetch(broker: Broker, name: str, count: int, times: int) -> StreamResult:
-    """Read all of it over tap, again and again, without looking at single records."""
+def _fetch(broker: Broker, name: str, first: int, stop: int, times: int) -> StreamResult:
+    """Read a range over tap, again and again, without looking at single records."""
     address = broker.address
     with open_tap(f"tap://{address.user}:{address.password}@{address.host}:{broker.tap}/") as tap:
         found, used, begin = 0, Used(broker), time.monotonic()
         for _ in range(times):
-            for columns in tap.fetch(name, 0, 0, count):
+            for columns in tap.fetch(name, 0, first, stop):
                 found += columns.head.count
         return _result(used, begin, found)
 

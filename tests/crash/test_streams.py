@@ -1,6 +1,7 @@
 """Whoever is killed, whenever: a stream has all that was confirmed, once, where its readers have seen it."""
 
 import random
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="fi
 
 FEW = ("the broker", "the store", "both, the store frozen before", "both")
 STREAMS = ("one", "two", "three")
+NUMBERED = "numbered"
 WINDOW = 300
 
 
@@ -99,6 +101,59 @@ class Appender:
             self._harness.count_events(len(tags))
 
 
+class Resender:
+    """Publishes with numbers, and sends all again that was not confirmed, and a little more; all is there once."""
+
+    def __init__(self, harness: Harness, number: int, records: Records, chance: random.Random) -> None:
+        self._harness = harness
+        self._number = number
+        self._records = records
+        self._chance = chance
+        self._sent = 0
+        self._open: dict[int, bytes] = {}  # what is not confirmed, in the order of numbers
+        self._confirmed = deque[tuple[int, bytes]](maxlen=50)  # the last ones
+
+    async def run(self) -> None:
+        """Publish until it is time to stop and all is confirmed."""
+        while self._open or not self._harness.stopping:
+            try:
+                async with self._harness.wire() as wire:
+                    await wire.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
+                    await self._append(wire)
+            except Gone:
+                pass
+
+    async def _append(self, wire: Wire) -> None:
+        again = sorted((*self._confirmed, *self._open.items()))
+        numbers = [number for number, _ in again]  # by tags, from 1
+        await wire.send(b"".join(octets for _, octets in again))
+        while self._open or not self._harness.stopping:
+            octets = []
+            while not self._harness.stopping and len(self._open) < WINDOW and len(octets) < self._chance.randint(1, 80):
+                self._sent += 1
+                body = body_of(self._number, self._sent, size=self._chance.randint(0, 300))
+                name = f"publisher-{self._number}"
+                octets.append(publish("", self._records.name, body, publisher=name, number=self._sent))
+                self._open[self._sent] = octets[-1]
+                numbers.append(self._sent)
+            if octets:
+                await wire.send(b"".join(octets))
+            if self._open:
+                for answer in await wire.events():
+                    if isinstance(answer, Answer):
+                        self._hear(answer, numbers)
+
+    def _hear(self, answer: Answer, numbers: list[int]) -> None:
+        last = numbers[answer.tag - 1]
+        for number in [each for each in self._open if each <= last] if answer.multiple else [last]:
+            if (octets := self._open.pop(number, None)) is None:
+                continue
+            self._confirmed.append((number, octets))
+            if answer.accepted:
+                self._records.confirmed.add(Message(self._number, number))
+            self._harness.count_events()
+
+
 class Reader:
     """Reads a stream, after each of the broker's lives from where it was."""
 
@@ -136,7 +191,7 @@ class Reader:
 
 async def run(directory: Path, kinds: Sequence[str], seed: int, *, work: int) -> list[Records]:
     """Append and read, kill in turn, and read all of it in the end."""
-    chance, streams = random.Random(seed), [Records(name) for name in STREAMS]
+    chance, streams = random.Random(seed), [Records(name) for name in (*STREAMS, NUMBERED)]
     async with trio.open_nursery() as output:
         async with Harness(directory, Oracle()) as harness:
             await harness.start(output)
@@ -148,7 +203,10 @@ async def run(directory: Path, kinds: Sequence[str], seed: int, *, work: int) ->
                 async with trio.open_nursery() as appending:
                     for number in range(4):
                         own = random.Random(chance.getrandbits(64))
-                        appending.start_soon(Appender(harness, 10 + number, streams, own).run)
+                        appending.start_soon(Appender(harness, 10 + number, streams[:-1], own).run)
+                    for number in range(2):
+                        own = random.Random(chance.getrandbits(64))
+                        appending.start_soon(Resender(harness, 20 + number, streams[-1], own).run)
                     for kind in kinds:
                         await harness.wait_events(chance.randint(work // 20, work))
                         if await KILLS[kind](harness, chance):
@@ -165,8 +223,10 @@ async def run(directory: Path, kinds: Sequence[str], seed: int, *, work: int) ->
 
 async def declare(harness: Harness) -> None:
     async with harness.wire() as wire:
-        for name in STREAMS:
+        for name in (*STREAMS, NUMBERED):
             arguments = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": SEGMENT}
+            if name == NUMBERED:
+                arguments["x-stream-deduplicate"] = True
             await wire.call(
                 commands.Queue.Declare(queue=name, durable=True, arguments=arguments), commands.Queue.DeclareOk
             )

@@ -60,10 +60,15 @@ def publish(exchange: str, key: str, body: bytes, *, persistent: bool = True, **
         key: The routing key.
         body: The octets, no more than a frame has room for.
         persistent: Whether it is to outlive the broker.
-        properties: ``priority`` or ``expiration``.
+        properties: ``priority`` or ``expiration``; or ``publisher`` and ``number``, for streams that look at them.
     """
     names = b"".join(bytes([len(name)]) + name.encode() for name in (exchange, key))
     flags, values = 0x1000, bytes([_PERSISTENT if persistent else 1])
+    if "publisher" in properties:
+        name = str(properties["publisher"]).encode()
+        table = b"\x0bx-publisherS" + struct.pack(">I", len(name)) + name
+        table += b"\x12x-publisher-numberl" + struct.pack(">q", int(properties["number"]))
+        flags, values = flags | 0x2000, struct.pack(">I", len(table)) + table + values
     if "priority" in properties:
         flags, values = flags | 0x0800, values + bytes([int(properties["priority"])])
     if "expiration" in properties:

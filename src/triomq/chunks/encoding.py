@@ -3,8 +3,8 @@
 A run of fewer than ``_FEW`` records has its keys and properties in columns, also if there is one for all: the next run
 mostly has others, and so both can be one run, and do not need a run head each.
 
-Values are copied once. Beyond some 100 KiB the allocator asks the system for each piece of memory, whose pages then
-fault one by one: to join columns that were joined before took three times as long as all the rest.
+Values are copied once: beyond some 100 KiB the allocator may ask the system for each piece of memory, whose pages then
+fault one by one, and a further copy of so much may cost more than all the rest.
 """
 
 from collections.abc import Sequence

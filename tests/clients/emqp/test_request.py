@@ -296,6 +296,20 @@ async def test_items_that_come_again_after_the_broker_was_away_come_once(autojum
         assert [value async for value in items] == [b"3", b"4"]
 
 
+async def test_worker_that_sends_the_last_item_again_is_told_how_far_it_was_read(autojump_clock: object) -> None:
+    async with stubbed_client() as (emqp, broker):
+        request = await begun(emqp, broker)
+        items = request.items()
+        broker.engine.progress(request.id, b"1", item(1))
+        await broker.spoken()
+        assert await anext(items) == b"1"
+        await broker.go()
+        await broker.come()
+        assert len(await broker.heard(Progressed)) == 1, "the worker is not there yet, and does not get it"
+        broker.engine.progress(request.id, b"1", item(1))
+        assert await broker.heard(Progressed) == [Progressed(request.id, b"", Extension(number=1, item=True))]
+
+
 async def test_items_that_were_missed_are_asked_for_once(autojump_clock: object) -> None:
     async with stubbed_client() as (emqp, broker):
         request = await begun(emqp, broker)

@@ -271,12 +271,15 @@ class _Items:
         return len(self.waiting) <= 2 * ITEM_WINDOW  # a worker that does not wait
 
     def wish(self, number: int) -> Extension | None:
-        """Return what to tell the worker about an item that is not the next: it did not hear us, or we missed some."""
+        """Return what to tell the worker about an item that is not the next: it did not hear us, or we missed some.
+
+        Having told it already does not count: a broker that has come back passes on what we say only when the worker
+        has come back to it too, and a worker that has not heard us may wait for us for ever.
+        """
         if number > self.come and self._missed != self.come:
             self._missed = self.come
             return self.tell(again=True)
-        is_last_again = number == self.come and self.told < self.taken
-        return self.tell() if is_last_again else None
+        return self.tell() if number == self.come else None
 
     def tell(self, *, again: bool = False) -> Extension:
         """Return how far it was read, and perhaps that what follows is to be sent again."""
