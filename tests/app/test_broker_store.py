@@ -50,6 +50,20 @@ async def test_messages_are_there_when_the_broker_is_opened_again(tmp_path: Path
         assert await bodies(broker) == [b"not awaited", b"new"]
 
 
+@pytest.mark.parametrize("host", HOSTS)
+async def test_broker_whose_block_is_cancelled_writes_what_is_left(tmp_path: Path, host: HostKind) -> None:
+    with trio.CancelScope() as block:
+        async with opened(tmp_path, host) as broker:
+            queue = await broker.declare_queue("q")
+            await broker.publish("", "q", b"x")
+            (await got(queue)).accept()
+            broker.publish_nowait("", "q", b"not awaited")
+            block.cancel()
+            await trio.lowlevel.checkpoint()
+    async with opened(tmp_path, host) as broker:
+        assert await bodies(broker) == [b"not awaited"]
+
+
 async def test_settlings_can_be_awaited_until_they_are_on_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as broker:
         queue = await broker.declare_queue("q")

@@ -71,13 +71,20 @@ class StoreSupervisor(Actor):
         self._session: StoreSession | None = None
         self._runs_hosts = False  # false again after an error that trying again does not mend
         self._opened = trio.Event()  # set while there is a session; replaced when it ends
+        self._hosts = trio.CancelScope()  # in which they run
 
     async def run(self) -> None:
-        """Run hosts in a task beside the actor's own loop."""
+        """Run hosts in a task beside the actor's own loop.
+
+        A broker whose block is cancelled ends its actors in order, and the store last. So hosts are shielded from that:
+        otherwise none would be there to write what the others have left, for which ``on_stop`` waits.
+        """
         try:
             async with trio.open_nursery() as self._nursery:
-                await super().run()
-                self._nursery.cancel_scope.cancel()
+                try:
+                    await super().run()
+                finally:
+                    self._hosts.cancel()
         except BaseExceptionGroup as group:
             raise unwrap_group(group) from None
 
@@ -98,7 +105,8 @@ class StoreSupervisor(Actor):
         """Run hosts until the actor ends, or until an error that trying again does not mend."""
         self._runs_hosts = True
         try:
-            await self._run_hosts(task_status)
+            with self._hosts:
+                await self._run_hosts(task_status)
         finally:
             self._runs_hosts = False
 
@@ -123,6 +131,7 @@ class StoreSupervisor(Actor):
                     self.journal.merge_again()
                     if not started:
                         started = True
+                        self._hosts.shield = True
                         task_status.started()
                     self._opened.set()
                     await session.run()
