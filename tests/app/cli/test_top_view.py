@@ -7,7 +7,7 @@ from rich.console import Console
 from app.cli.samples import make_actor, make_queue, make_sample, make_schedule, make_totals, make_worker
 from triomq.app.cli.sampling import Flow, Rates, Sample
 from triomq.app.cli.top_view import top_view
-from triomq.protocols.control import ConnectionRecord, JobTotals, StreamRecord
+from triomq.protocols.control import ConnectionRecord, JobTotals, StreamSummary
 
 
 def screen(sample: Sample, rates: Rates | None = None, note: str = "", *, lines: int | None = None) -> list[str]:
@@ -46,12 +46,12 @@ def test_heading_has_a_line_about_jobs_if_there_are_any() -> None:
 
 def test_streams_show_what_can_be_read_and_who_is_behind() -> None:
     lags = {"a": 1, "b": 30, "c": 2, "d": 0}
-    kept = make_queue("kept", kind="stream", stream=StreamRecord(5, 90, None, 2, lags))
+    kept = make_queue("kept", kind="stream", stream=StreamSummary(5, 90, None, 2, lags))
     lines = screen(make_sample(queues=(kept, make_queue("q"))))
     assert lines[3].split()[-2:] == ["offsets", "behind"]
     assert lines[4].endswith("running  5…90     b 30, c 2, a 1 and 1 more")
     assert lines[5].endswith("running")
-    crowded = make_queue("kept", kind="stream", stream=StreamRecord(5, 90, None, 2, None))
+    crowded = make_queue("kept", kind="stream", stream=StreamSummary(5, 90, None, 2, None))
     assert screen(make_sample(queues=(crowded,)))[4].endswith("too many groups")
 
 

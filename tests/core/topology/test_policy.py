@@ -24,7 +24,7 @@ from triomq.core import (
 )
 from triomq.core.queue.deadletter import MOST_DEAD_LETTERS
 from triomq.core.streams.log import StreamLog
-from triomq.core.streams.retention import IN_MEMORY, Limits
+from triomq.core.streams.retention import IN_MEMORY, RetentionLimits
 from triomq.core.topology.policy import queue_options, sink_options
 from triomq.errors import PreconditionFailed
 
@@ -122,7 +122,7 @@ async def test_policy_about_streams_drops_old_records_at_once_and_goes_again(har
     assert apply_policy(harness, policy(max_age=5.0)) == 1
     assert log.base == 5  # the newest one is of second 9; that of second 4 is five seconds old
     assert apply_policy(harness, policy(segment_bytes=1000)) == 1
-    assert log.segments.limits == Limits(IN_MEMORY, 0, 0, 20)
+    assert log.segments.limits == RetentionLimits(IN_MEMORY, 0, 0, 20)
     assert harness.queue("s", QueueOptions(stream=StreamOptions(segment_bytes=20))) is state
 
 

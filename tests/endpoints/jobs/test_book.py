@@ -3,7 +3,7 @@
 import pytest
 
 from triomq.core import Overflow, Purge, QueueOptions
-from triomq.endpoints.jobs import PLAIN, BookedJob, End, JobBook, Sender, Standing, Terms
+from triomq.endpoints.jobs import PLAIN, BookedJob, End, JobBook, JobSender, Standing, Terms
 from triomq.errors import AccessRefused, StoreCorrupt
 
 from .workshop import Workshop
@@ -30,15 +30,15 @@ def test_job_that_is_sent_again_is_not_doubled_before_or_after_its_end(workshop:
 
 def test_id_of_another_users_job_is_refused() -> None:
     book = JobBook()
-    book.accept(BookedJob(b"1", "q", Sender("one")))
+    book.accept(BookedJob(b"1", "q", JobSender("one")))
     with pytest.raises(AccessRefused, match="another user"):
-        book.accept(BookedJob(b"1", "q", Sender("two")))
+        book.accept(BookedJob(b"1", "q", JobSender("two")))
 
 
 def test_job_that_could_not_be_published_may_be_sent_again() -> None:
     book = JobBook()
     for terms in (PLAIN, Terms(unique="u", tie=True, key="k", parent=(b"p", 1))):
-        assert book.accept(BookedJob(b"1", "q", Sender("user", b"requester"), terms)) is None
+        assert book.accept(BookedJob(b"1", "q", JobSender("user", b"requester"), terms)) is None
         book.withdraw(b"1")
         assert book.register.state_of(b"1") is None
         book.endings.requester_left(b"requester")

@@ -2,12 +2,12 @@
 
 from math import inf
 
-from triomq.endpoints.jobs import BookedJob, Sender
+from triomq.endpoints.jobs import BookedJob, JobSender
 from triomq.endpoints.jobs.deadlines import SLOT, Deadlines
 
 
 def job(name: bytes) -> BookedJob:
-    return BookedJob(name, "q", Sender("user"))
+    return BookedJob(name, "q", JobSender("user"))
 
 
 def test_jobs_are_due_after_their_time_and_no_later_than_a_slot() -> None:

@@ -27,12 +27,12 @@ from triomq.core import (
     Stretch,
     settle,
 )
-from triomq.endpoints.jobs import PLAIN, BookedJob, End, Fate, JobBook, Records, Sender, Standing, Terms
+from triomq.endpoints.jobs import PLAIN, BookedJob, End, Fate, JobBook, JobSender, Records, Standing, Terms
 from triomq.endpoints.jobs.records import Names
 
 EPOCH = 1_000_000_000.0
 
-SENDER = Sender("user", b"requester")
+SENDER = JobSender("user", b"requester")
 
 
 class KeptRecords:

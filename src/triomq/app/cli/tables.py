@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from triomq.app.cli.output import printable
-from triomq.protocols.control import StreamRecord
+from triomq.protocols.control import StreamSummary
 
 GROUPS_SHOWN = 3
 """Groups of a stream that a line has room for."""
@@ -53,12 +53,12 @@ def state_of(state: str, restarts: int) -> Text:
     return Text(f"{state}{again}", style="" if state == "running" else "bold red")
 
 
-def offsets_text(stream: StreamRecord | None) -> str:
+def offsets_text(stream: StreamSummary | None) -> str:
     """Return what of a stream can be read: the first offset and the next one."""
     return "" if stream is None else f"{stream.first}…{stream.next}"
 
 
-def lags_text(stream: StreamRecord | None) -> Text:
+def lags_text(stream: StreamSummary | None) -> Text:
     """Return how far the groups of a stream are behind, the last ones first."""
     if stream is None or not stream.lags:
         return Text("" if stream is None or stream.lags is not None else "too many groups")

@@ -16,7 +16,7 @@ from triomq.core.queue.delay import Delayed, Postponed
 from triomq.core.routing.bindings import Binding
 from triomq.core.streams.log import StreamLog
 from triomq.core.streams.publishers import Publishers
-from triomq.core.streams.retention import Limits
+from triomq.core.streams.retention import RetentionLimits
 from triomq.core.streams.start import Bounds
 from triomq.core.streams.stored import StoredLog
 from triomq.core.topology.options import QueueOptions
@@ -214,7 +214,7 @@ class QueueState:
     def _make_records(self, number: int, identity: int) -> StreamLog:
         directory, persistence = self.directory, self.directory.persistence
         in_memory = persistence is None or not self.durable
-        limits = Limits.of(self.declared, 0, in_memory=in_memory)
+        limits = RetentionLimits.of(self.declared, 0, in_memory=in_memory)
         if persistence is None or in_memory:
             return StreamLog(limits, directory.clock.now, identity)
         number = number or persistence.number_queue()

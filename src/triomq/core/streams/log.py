@@ -33,7 +33,7 @@ from triomq.core.batch import Batch
 from triomq.core.message import Head, QueueMessage
 from triomq.core.streams.chunk import SHORT, SPAN, Chunk
 from triomq.core.streams.publishers import Publishers
-from triomq.core.streams.retention import Limits, Segments
+from triomq.core.streams.retention import RetentionLimits, Segments
 from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 
 _HOT = 1024 * 1024
@@ -76,7 +76,7 @@ class StreamLog(Backlog):
         "wall",
     )
 
-    def __init__(self, limits: Limits, now: Callable[[], float], identity: int = 0) -> None:
+    def __init__(self, limits: RetentionLimits, now: Callable[[], float], identity: int = 0) -> None:
         super().__init__()
         self.next_id = self.base = 0
         self.identity = identity or randbits(63)

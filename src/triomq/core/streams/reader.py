@@ -12,7 +12,7 @@ from triomq.core.streams.chunk import Chunk
 from triomq.core.streams.log import StreamLog
 
 
-class Reader:
+class FeedReader:
     """One feed, and what it reads next; made by the stream when the feed is opened, ends with it.
 
     It holds the records of one chunk at most, also when retention drops that meanwhile: what has begun to go out goes
@@ -62,7 +62,7 @@ class Reader:
                 return None
             self._runs, self._index = runs, 0
 
-    def fetch(self, log: StreamLog, done: Callable[["Reader"], None]) -> bool:
+    def fetch(self, log: StreamLog, done: Callable[["FeedReader"], None]) -> bool:
         """Read the next chunks from the store, if that has them; return whether something is being read.
 
         Args:

@@ -26,7 +26,7 @@ _PARTS = 4
 _SECOND = 1_000_000  # microseconds
 
 
-class Limits(msgspec.Struct, frozen=True, gc=False):
+class RetentionLimits(msgspec.Struct, frozen=True, gc=False):
     """What a stream may hold, and the most of a segment; 0 for no limit.
 
     Args:
@@ -42,7 +42,7 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
     segment: int
 
     @classmethod
-    def of(cls, options: QueueOptions, ceiling: int, *, in_memory: bool) -> "Limits":
+    def of(cls, options: QueueOptions, ceiling: int, *, in_memory: bool) -> "RetentionLimits":
         """Return the limits of a stream; a ceiling of 0 is none."""
         stream = options.stream or StreamOptions()
         bounds = [bound for bound in (options.max_bytes, ceiling) if bound]
@@ -66,7 +66,7 @@ class Segments:
 
     __slots__ = ("_segments", "limits", "size")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RetentionLimits) -> None:
         self.limits = limits
         self.size = 0
         self._segments: deque[Segment] = deque()

@@ -36,7 +36,7 @@ from triomq.core.persistence.persistence import Persistence
 from triomq.core.persistence.records import encode_position
 from triomq.core.streams.chunk import SHORT, SPAN, Chunk
 from triomq.core.streams.log import StreamLog, entries_of
-from triomq.core.streams.retention import Limits
+from triomq.core.streams.retention import RetentionLimits
 from triomq.errors import ChunkDamaged, Disconnected, StoreError
 from triomq.store import (
     ChunkAppended,
@@ -127,7 +127,7 @@ class StoredLog(StreamLog):
 
     def __init__(
         self,
-        limits: Limits,
+        limits: RetentionLimits,
         directory: "Directory",
         persistence: Persistence,
         queue: int,

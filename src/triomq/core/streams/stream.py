@@ -39,7 +39,7 @@ from triomq.core.queue.queue_state import Enlist, OptionsChanged, QueueState, Qu
 from triomq.core.queue.timekeeper import Due, Timekeeper
 from triomq.core.refusals import NotResident
 from triomq.core.streams.log import StreamLog
-from triomq.core.streams.reader import Reader
+from triomq.core.streams.reader import FeedReader
 from triomq.core.streams.requests import (
     AskBounds,
     ForgetGroup,
@@ -50,7 +50,7 @@ from triomq.core.streams.requests import (
     ResolvePlace,
     SetPosition,
 )
-from triomq.core.streams.retention import Limits
+from triomq.core.streams.retention import RetentionLimits
 from triomq.core.streams.start import Bounds, Since, Start
 from triomq.core.topology.chores import free
 from triomq.core.topology.requests import QueueExpired, QueueUnused
@@ -70,9 +70,9 @@ class Stream(InPlaceActor):
         self._state = state
         self._log = state.backlog
         self._time = Timekeeper(state)
-        self._readers: dict[Feed, Reader] = {}
-        self._ready: deque[Reader] = deque()  # those whose feeds are listed
-        self._at_end: dict[Reader, None] = {}  # those that have read all that can be read
+        self._readers: dict[Feed, FeedReader] = {}
+        self._ready: deque[FeedReader] = deque()  # those whose feeds are listed
+        self._at_end: dict[FeedReader, None] = {}  # those that have read all that can be read
         self._called: list[tuple[Window, Feed]] | None = None  # feeds called by a window in this turn
         self._stop = self._log.stop  # what readers at the end have seen
 
@@ -99,7 +99,7 @@ class Stream(InPlaceActor):
     def options_changed(self, message: OptionsChanged) -> None:
         """Apply changed options; ``after_batch`` drops what exceeds new limits."""
         state = self._state
-        self._log.segments.limits = Limits.of(state.options, state.ceiling, in_memory=not self._log.is_stored)
+        self._log.segments.limits = RetentionLimits.of(state.options, state.ceiling, in_memory=not self._log.is_stored)
         self._time.begin()
 
     # Publishing
@@ -165,7 +165,7 @@ class Stream(InPlaceActor):
             feeds = state.feeds = {}
         place = message.start or Start.NEXT
         since = int(place.time * 1_000_000) if isinstance(place, Since) else 0
-        reader = Reader(feed, self._log.offset_of(place), since)
+        reader = FeedReader(feed, self._log.offset_of(place), since)
         self._list(reader)
         self._readers[feed] = reader
         feeds[feed] = None
@@ -177,7 +177,7 @@ class Stream(InPlaceActor):
             return
         self._state.feeds = {successor if other is feed else other: None for other in feeds}
         reader = self._forget(feed)
-        following = self._readers[successor] = Reader(successor, reader.offset, reader.since)
+        following = self._readers[successor] = FeedReader(successor, reader.offset, reader.since)
         self._list(following)
 
     def close_feed(self, message: CloseFeed) -> None:
@@ -194,7 +194,7 @@ class Stream(InPlaceActor):
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueUnused(self._state.name))
 
-    def _forget(self, feed: Feed) -> Reader:
+    def _forget(self, feed: Feed) -> FeedReader:
         reader = self._readers.pop(feed)
         reader.close()
         feed.forget()
@@ -226,7 +226,7 @@ class Stream(InPlaceActor):
         """Settle a delivery over which a consumer has failed: its record is where it was."""
         self.settle(Settle(message.batch, Outcome.REJECT, (message.position,)))
 
-    def _list(self, reader: Reader) -> None:
+    def _list(self, reader: FeedReader) -> None:
         """Let a reader take part again, unless it waits for a window or for the disk."""
         feed = reader.feed
         if not feed.listed and not feed.waiting and not reader.is_reading:
@@ -344,7 +344,7 @@ class Stream(InPlaceActor):
                 break
             self._pass_on()
 
-    def _serve(self, reader: Reader) -> bool:
+    def _serve(self, reader: FeedReader) -> bool:
         """Deliver the next records to a feed; return whether it got any."""
         feed = reader.feed
         feed.listed = False

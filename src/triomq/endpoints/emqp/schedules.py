@@ -48,7 +48,7 @@ from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_
 from triomq.endpoints.emqp.jobs.book import job_book
 from triomq.endpoints.emqp.jobs.content import JOB_CODEC, JobProperties, encode_job, terms_of
 from triomq.endpoints.emqp.queues import JOB_QUEUE, queue_for
-from triomq.endpoints.jobs import BookedJob, Sender
+from triomq.endpoints.jobs import BookedJob, JobSender
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt
 from triomq.protocols.emqp import NO_EXTENSION, Headers, call_name, decode_extension, make_headers, parse_headers
 from triomq.timetable import Progress, Timetable, advance, begin, resume
@@ -308,7 +308,7 @@ class Scheduler(Client):
         terms = terms_of(extension, headers, self._book.now())
         queue = queue_for(schedule.queue, domain.directory, domain.ref, JOB_QUEUE)
         jobs = job_book(self.context, domain.directory)
-        sender, now = Sender(schedule.user), jobs.register.tick()
+        sender, now = JobSender(schedule.user), jobs.register.tick()
         if jobs.accept(BookedJob(tick, queue, sender, terms, headers.guarantee, since=now)) is not None:
             return
         priority = extension.priority or 0

@@ -4,7 +4,7 @@ from triomq.endpoints.jobs.book import JobBook
 from triomq.endpoints.jobs.endings import Endings
 from triomq.endpoints.jobs.followers import Follower
 from triomq.endpoints.jobs.hold import Held, Hold
-from triomq.endpoints.jobs.job import BookedJob, End, Runner, Sender, Stage
+from triomq.endpoints.jobs.job import BookedJob, End, JobSender, Runner, Stage
 from triomq.endpoints.jobs.records import JobRecord, NoRecords, Records
 from triomq.endpoints.jobs.results import Result, ResultBook, ResultStatistics
 from triomq.endpoints.jobs.terms import FIRST_PAUSE, LONGEST_PAUSE, PLAIN, Terms
@@ -24,6 +24,7 @@ __all__ = [
     "Hold",
     "JobBook",
     "JobRecord",
+    "JobSender",
     "JobSummary",
     "NoRecords",
     "Records",
@@ -31,7 +32,6 @@ __all__ = [
     "ResultBook",
     "ResultStatistics",
     "Runner",
-    "Sender",
     "Stage",
     "Standing",
     "Terms",

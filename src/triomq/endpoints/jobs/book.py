@@ -31,14 +31,14 @@ from triomq.core import Batch, Outcome, settle
 from triomq.endpoints.jobs.attempts import Attempts
 from triomq.endpoints.jobs.endings import Endings
 from triomq.endpoints.jobs.hold import Held, Hold
-from triomq.endpoints.jobs.job import OVER, BookedJob, Runner, Sender
+from triomq.endpoints.jobs.job import OVER, BookedJob, JobSender, Runner
 from triomq.endpoints.jobs.records import NoRecords, Records
 from triomq.endpoints.jobs.register import Register
 from triomq.endpoints.jobs.terms import PLAIN
 from triomq.endpoints.jobs.verdicts import Standing
 from triomq.errors import AccessRefused
 
-_NOBODY: Final = Sender("")
+_NOBODY: Final = JobSender("")
 
 
 class JobBook:

@@ -31,7 +31,7 @@ class Runner(Protocol):
         """Ask the worker to end a job, in so many seconds; return whether it can be asked, and will answer."""
 
 
-class Sender(msgspec.Struct, frozen=True, gc=False):
+class JobSender(msgspec.Struct, frozen=True, gc=False):
     """Who has sent jobs; the same object for many of them.
 
     Args:
@@ -61,7 +61,7 @@ class BookedJob(msgspec.Struct, eq=False, gc=False):
 
     id: bytes
     queue: str
-    sender: Sender
+    sender: JobSender
     terms: Terms = PLAIN
     durable: bool = False
     due: float = 0.0

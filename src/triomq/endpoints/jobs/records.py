@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from triomq.endpoints.jobs.job import OVER, BookedJob, Sender
+from triomq.endpoints.jobs.job import OVER, BookedJob, JobSender
 from triomq.endpoints.jobs.terms import Terms
 from triomq.errors import StoreCorrupt
 
@@ -90,7 +90,7 @@ class RecordedJobs:
                 raise StoreCorrupt(f"the record of a job cannot be read: {error}") from None
             name = names[0].encode("latin-1")
             terms = Terms(unique=found.unique, parent=found.parent)
-            job = BookedJob(name, found.queue, Sender(found.user, found.requester), terms, durable=True)
+            job = BookedJob(name, found.queue, JobSender(found.user, found.requester), terms, durable=True)
             if found.is_over:
                 job.stage = "cancelled"
             self.jobs.add(name)

@@ -51,7 +51,7 @@ from triomq.protocols.control import (
     ServedQueue,
     ShowTree,
     SinkRecord,
-    StreamRecord,
+    StreamSummary,
     Totals,
     WorkerRecord,
     encode,
@@ -378,9 +378,9 @@ def _queue_record(name: str, queue: QueueState) -> QueueRecord:
     )
 
 
-def _stream_record(stream: StreamStatistics) -> StreamRecord:
+def _stream_record(stream: StreamStatistics) -> StreamSummary:
     bounds = stream.bounds
-    return StreamRecord(
+    return StreamSummary(
         first=bounds.first,
         next=bounds.stop,
         last_time=bounds.last_time / 1_000_000 if bounds.last_time else None,

@@ -58,7 +58,7 @@ from triomq.protocols.control.records import (
     Page,
     QueueRecord,
     SinkRecord,
-    StreamRecord,
+    StreamSummary,
     Totals,
 )
 
@@ -111,7 +111,7 @@ __all__ = [
     "ShowJob",
     "ShowTree",
     "SinkRecord",
-    "StreamRecord",
+    "StreamSummary",
     "Totals",
     "WorkerRecord",
     # As JSON

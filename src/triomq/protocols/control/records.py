@@ -25,7 +25,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     next: Cursor | None = None
 
 
-class StreamRecord(msgspec.Struct, frozen=True, gc=False):
+class StreamSummary(msgspec.Struct, frozen=True, gc=False):
     """What only a stream has.
 
     Args:
@@ -98,7 +98,7 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
     rejected: int = 0
     exhausted: int = 0
     kind: str = "queue"
-    stream: StreamRecord | None = None
+    stream: StreamSummary | None = None
 
 
 class SinkRecord(msgspec.Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ import msgspec
 
 from triomq.endpoints.emqp.jobs.book import broker_answer
 from triomq.endpoints.emqp.jobs.content import JobProperties, terms_of
-from triomq.endpoints.jobs import BookedJob, Sender, Standing, Terms
+from triomq.endpoints.jobs import BookedJob, JobSender, Standing, Terms
 from triomq.protocols.emqp import NO_EXTENSION, RequestRun, encode_extension
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Acceptance:
     def __init__(self, peer: "EMQPPeer") -> None:
         self._peer = peer
         self._book = peer.hub.jobs
-        self._sender = Sender(peer.user, peer.identity)
-        self._no_requester = Sender(peer.user)
+        self._sender = JobSender(peer.user, peer.identity)
+        self._no_requester = JobSender(peer.user)
         self._terms: tuple[object, object, Terms] | None = None  # those of the last run, and of what they were made
 
     def accept(self, run: RequestRun, alike: RequestRun, queue: str) -> list[AcceptedJobs]:

@@ -14,7 +14,7 @@ import msgspec
 
 from triomq.core import Batch, HeaderValue, Properties, pack_arguments
 from triomq.endpoints.emqp.content import Origin, RequestProperties, from_properties, unpack_added
-from triomq.endpoints.jobs import FIRST_PAUSE, LONGEST_PAUSE, PLAIN, BookedJob, Sender, Terms
+from triomq.endpoints.jobs import FIRST_PAUSE, LONGEST_PAUSE, PLAIN, BookedJob, JobSender, Terms
 from triomq.errors import ProtocolError, Refused
 from triomq.protocols.emqp import NO_EXTENSION, Extension, Headers, encode_extension
 
@@ -112,7 +112,7 @@ class JobOrigin(Origin):
     def __init__(self, found: JobProperties) -> None:
         super().__init__(found)
         self.begun = found.begun
-        self.sender = Sender(self.user, self.identity)
+        self.sender = JobSender(self.user, self.identity)
         self.timeout = self.extension.timeout / 1000 or self.headers.timeout
         """Seconds that an attempt may take; 0 is without limit."""
         self.terms = terms_of(msgspec.structs.replace(self.extension, deadline=None), self.headers, 0.0)
