@@ -1,5 +1,6 @@
-"""What stands between a broker and its disk."""
+"""What stands between a broker and its disk; and how long what is run on request goes on."""
 
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,3 +18,12 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = tmp_path_factory.mktemp("shim") / "shim.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, SHIM, "-ldl"], check=True)
     return library
+
+
+@pytest.fixture
+def rounds_and_seed(request: pytest.FixtureRequest) -> tuple[int, int]:
+    """How often to kill, and what to leave to chance with; only on request, as it takes some minutes."""
+    rounds, seed = request.config.getoption("--crash-rounds"), request.config.getoption("--crash-seed")
+    if not rounds:
+        pytest.skip("takes some minutes: --crash-rounds 50")
+    return rounds, random.getrandbits(32) if seed is None else seed

@@ -37,11 +37,8 @@ async def test_kills_of_broker_and_store_lose_no_message(name: str, tmp_path: Pa
 
 @pytest.mark.crash
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_many_kills_lose_no_message(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    rounds, seed = request.config.getoption("--crash-rounds"), request.config.getoption("--crash-seed")
-    if not rounds:
-        pytest.skip("takes some minutes: --crash-rounds 50")
-    seed = random.getrandbits(32) if seed is None else seed
+async def test_many_kills_lose_no_message(name: str, tmp_path: Path, rounds_and_seed: tuple[int, int]) -> None:
+    rounds, seed = rounds_and_seed
     kills = random.Random(seed).choices(list(KILLS), k=rounds)
     with trio.fail_after(300 + 20 * rounds):
         oracle = await run(SCENARIOS[name], tmp_path, kills, seed, work=8000)

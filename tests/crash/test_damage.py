@@ -139,12 +139,9 @@ def test_damage_is_missed_or_does_no_harm(
 @pytest.mark.crash
 @pytest.mark.parametrize("scene", SCENES)
 def test_damage_is_missed_or_does_no_harm_however_often(
-    killed: Path, everything: Messages, tmp_path: Path, scene: str, request: pytest.FixtureRequest
+    killed: Path, everything: Messages, tmp_path: Path, scene: str, rounds_and_seed: tuple[int, int]
 ) -> None:
-    rounds, seed = request.config.getoption("--crash-rounds"), request.config.getoption("--crash-seed")
-    if not rounds:
-        pytest.skip("takes some minutes: --crash-rounds 50")
-    seed = random.getrandbits(32) if seed is None else seed
+    rounds, seed = rounds_and_seed
     print(f"seed {seed}")
     chance = random.Random(seed)
     for _ in range(rounds):

@@ -265,11 +265,8 @@ async def test_kills_of_broker_and_store_lose_no_record_and_change_no_offset(tmp
 
 
 @pytest.mark.crash
-async def test_many_kills_lose_no_record(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    rounds, seed = request.config.getoption("--crash-rounds"), request.config.getoption("--crash-seed")
-    if not rounds:
-        pytest.skip("takes some minutes: --crash-rounds 50")
-    seed = random.getrandbits(32) if seed is None else seed
+async def test_many_kills_lose_no_record(tmp_path: Path, rounds_and_seed: tuple[int, int]) -> None:
+    rounds, seed = rounds_and_seed
     kinds = random.Random(seed).choices(list(KILLS), k=rounds)
     with trio.fail_after(60 + 10 * rounds):
         streams = await run(tmp_path, kinds, seed, work=20_000)

@@ -348,11 +348,8 @@ async def test_kills_leave_commits_whole_groups_in_place_and_no_holes(tmp_path: 
 
 
 @pytest.mark.crash
-async def test_many_kills_leave_commits_whole(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    rounds, seed = request.config.getoption("--crash-rounds"), request.config.getoption("--crash-seed")
-    if not rounds:
-        pytest.skip("takes some minutes: --crash-rounds 50")
-    seed = random.getrandbits(32) if seed is None else seed
+async def test_many_kills_leave_commits_whole(tmp_path: Path, rounds_and_seed: tuple[int, int]) -> None:
+    rounds, seed = rounds_and_seed
     kinds = random.Random(seed).choices(list(KILLS), k=rounds)
     with trio.fail_after(60 + 10 * rounds):
         found = await run(tmp_path, kinds, seed, work=6000)

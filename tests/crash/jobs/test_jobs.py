@@ -57,10 +57,7 @@ async def test_kills_of_workers_and_broker_lose_no_job(tmp_path: Path) -> None:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", MAKERS)
-async def test_many_kills_lose_no_job(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    rounds, seed = request.config.getoption("--crash-rounds"), request.config.getoption("--crash-seed")
-    if not rounds:
-        pytest.skip("takes some minutes: --crash-rounds 50")
-    seed = random.getrandbits(32) if seed is None else seed
+async def test_many_kills_lose_no_job(kind: str, tmp_path: Path, rounds_and_seed: tuple[int, int]) -> None:
+    rounds, seed = rounds_and_seed
     with trio.fail_after(400 + 20 * rounds):
         await kill(tmp_path, random.Random(seed).choices(list(KILLS), k=rounds), seed, kind)

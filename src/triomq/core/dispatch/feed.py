@@ -23,6 +23,7 @@ delivered otherwise (AMQP 0-9-1, basic.qos prefetch-size).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from triomq.actors import Message, Ref
@@ -320,6 +321,24 @@ class Feed:
     def wake(self, window: Window) -> None:
         """Tell the queue that a window has room for this feed; called by the window."""
         self.queue.tell_nowait(Wake(self, window))
+
+
+def pass_on(called: Iterable[tuple[Window, Feed]], queue: Ref, wake: Callable[[Feed, Window], None]) -> None:
+    """End the turns of feeds that windows had called, and call the next ones.
+
+    Args:
+        called: The feeds, which are of one queue, and which window had called each.
+        queue: That queue, in whose turn this is.
+        wake: Wakes a feed of its own.
+    """
+    for window, feed in called:
+        following = window.pass_on(feed)
+        if following is None:
+            continue
+        if following.queue is queue:
+            wake(following, window)
+        else:
+            following.wake(window)
 
 
 class Wake(Message, frozen=True):

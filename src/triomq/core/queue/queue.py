@@ -31,7 +31,7 @@ from triomq.core.backlog import Entry, PagedBacklog, Remains
 from triomq.core.batch import Batch
 from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Postpone, Settle
 from triomq.core.dispatch.dispatch import Dispatch, ReadyMessages
-from triomq.core.dispatch.feed import UNLIMITED, Feed, Wake, Window
+from triomq.core.dispatch.feed import UNLIMITED, Feed, Wake, Window, pass_on
 from triomq.core.dispatch.strategies import suitable_dispatch
 from triomq.core.message import Head, Stretch
 from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, read_delayed
@@ -472,7 +472,8 @@ class Queue(InPlaceActor):
                 self._hand_out(self._dispatch.dispatch)
             if not self._called:
                 break
-            self._pass_on()
+            called, self._called = self._called, None
+            pass_on(called, self.ref, self._wake)
 
     def _hand_out(self, deal: Callable[[ReadyMessages], list[Batch]]) -> None:
         batches = self._time.dispatch_unexpired(deal) if self._time.has_expiring else deal(self._backlog)
@@ -486,15 +487,3 @@ class Queue(InPlaceActor):
             batch.queue = self.ref
             state.delivered += batch.left
             feed.consumer.tell_nowait(Deliver(feed, batch))
-
-    def _pass_on(self) -> None:
-        """End the turns of feeds that windows had called; the next ones may be feeds of this queue too."""
-        called, self._called = self._called, None
-        for window, feed in called or ():
-            following = window.pass_on(feed)
-            if following is None:
-                continue
-            if following.queue is self.ref:
-                self._wake(following, window)
-            else:
-                following.wake(window)

@@ -29,7 +29,7 @@ from triomq.actors import InPlaceActor
 from triomq.core.backlog import Entry, Remains
 from triomq.core.batch import Batch
 from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Postpone, Settle
-from triomq.core.dispatch.feed import Feed, Wake, Window
+from triomq.core.dispatch.feed import Feed, Wake, Window, pass_on
 from triomq.core.message import Head
 from triomq.core.persistence.recorded_delay import DelayedRead, read_delayed
 from triomq.core.publishing.publish import Fits, Offer, Publish
@@ -342,7 +342,8 @@ class Stream(InPlaceActor):
                 batches -= self._serve(self._ready.popleft())
             if not self._called:
                 break
-            self._pass_on()
+            called, self._called = self._called, None
+            pass_on(called, self.ref, self._wake)
 
     def _serve(self, reader: FeedReader) -> bool:
         """Deliver the next records to a feed; return whether it got any."""
@@ -370,15 +371,3 @@ class Stream(InPlaceActor):
             state.directory.message_observers.handed_out(state, batch)
         feed.consumer.tell_nowait(Deliver(feed, batch))
         return True
-
-    def _pass_on(self) -> None:
-        """End the turns of feeds that windows had called; the next ones may be feeds of this stream too."""
-        called, self._called = self._called, None
-        for window, feed in called or ():
-            following = window.pass_on(feed)
-            if following is None:
-                continue
-            if following.queue is self.ref:
-                self._wake(following, window)
-            else:
-                following.wake(window)

@@ -16,7 +16,7 @@ from triomq.endpoints.amqp.login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.amqp.names import STANDARD_EXCHANGES
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
-from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
+from triomq.endpoints.base.endpoint_config import Codec, SocketConfig
 from triomq.endpoints.base.login import offered_mechanisms
 from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
@@ -32,7 +32,7 @@ from triomq.protocols.amqp import (
     Settings,
 )
 from triomq.security import MakeMechanism
-from triomq.transports import TLS, Transport, name_of
+from triomq.transports import TLS, Transport
 
 _CAPABILITIES: dict[str, FieldValue] = {
     "publisher_confirms": True,
@@ -55,7 +55,7 @@ _Short = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 _PORT, _TLS_PORT = 5672, 5671  # as registered with IANA: amqp, amqps
 
 
-class AMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag="amqp"):
+class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     """Where and how to listen for AMQP 0-9-1.
 
     Args:
@@ -104,25 +104,6 @@ class AMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         super().__post_init__()
         if self.port is None:
             msgspec.structs.force_setattr(self, "port", _PORT if self.tls is None else _TLS_PORT)
-
-    @property
-    def name(self) -> str:
-        """The endpoint's name in the tree of actors."""
-        return f"amqp-{self.path.strip('/').replace('/', '-')}" if self.path else f"amqp-{self.host}-{self.port}"
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The hosts whose addresses it listens on; none with a ``path``."""
-        return () if self.path else (self.host,)
-
-    @property
-    def place(self) -> str:
-        """Where it listens as configured."""
-        return self.path or name_of((self.host, self.port or 0))
-
-    def bound_to(self, port: int) -> "AMQP":
-        """Return the same configuration with the port that was found."""
-        return msgspec.structs.replace(self, port=port)
 
     def make(self, broker: BrokerContext) -> "AMQPEndpoint":
         """Return the actor that listens."""

@@ -21,7 +21,7 @@ import msgspec
 from triomq.core import Amend, Properties, SinkKind
 from triomq.endpoints.base.context import BrokerContext
 from triomq.errors import ConfigError
-from triomq.transports import TLS, make_context
+from triomq.transports import TLS, make_context, name_of
 
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
@@ -134,3 +134,36 @@ class EndpointConfig:
             credentials: Name and password, joined by a colon.
         """
         return f"a client for {self.protocol} to {address}, as {credentials}"
+
+
+class SocketConfig(EndpointConfig):
+    """Base of the configurations of endpoints that listen on TCP or a Unix socket: Structs with the fields below."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        host: str
+        port: int | None
+        path: str
+
+    @property
+    def name(self) -> str:
+        """The protocol's tag, and where it listens."""
+        assert isinstance(self, msgspec.Struct)
+        where = self.path.strip("/").replace("/", "-") if self.path else f"{self.host}-{self.port}"
+        return f"{self.__struct_config__.tag}-{where}"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts whose addresses it listens on; none with a ``path``."""
+        return () if self.path else (self.host,)
+
+    @property
+    def place(self) -> str:
+        """Where it listens as configured."""
+        return self.path or name_of((self.host, self.port or 0))
+
+    def bound_to(self, port: int) -> Self:
+        """Return the same configuration with the port that was found."""
+        assert isinstance(self, msgspec.Struct)
+        return msgspec.structs.replace(self, port=port)

@@ -8,10 +8,10 @@ import msgspec
 
 from triomq.checked import Checked
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.endpoint_config import EndpointConfig
+from triomq.endpoints.base.endpoint_config import SocketConfig
 from triomq.errors import ConfigError
 from triomq.protocols.tap import LARGEST_FRAME, LEAST_FRAME, Settings
-from triomq.transports import TLS, name_of
+from triomq.transports import TLS
 
 if TYPE_CHECKING:
     from triomq.endpoints.tap.endpoint import TapEndpoint
@@ -20,7 +20,7 @@ _PORT, _TLS_PORT = 47280, 47281
 """Not registered with anybody; beside the ports of eMQP."""
 
 
-class Tap(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag="tap"):
+class Tap(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="tap"):
     """Where and how to listen for tap.
 
     Args:
@@ -48,25 +48,6 @@ class Tap(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag=
         super().__post_init__()
         if self.port is None:
             msgspec.structs.force_setattr(self, "port", _PORT if self.tls is None else _TLS_PORT)
-
-    @property
-    def name(self) -> str:
-        """The endpoint's name in the tree of actors."""
-        return f"tap-{self.path.strip('/').replace('/', '-')}" if self.path else f"tap-{self.host}-{self.port}"
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The hosts whose addresses it listens on; none with a ``path``."""
-        return () if self.path else (self.host,)
-
-    @property
-    def place(self) -> str:
-        """Where it listens as configured."""
-        return self.path or name_of((self.host, self.port or 0))
-
-    def bound_to(self, port: int) -> "Tap":
-        """Return the same configuration with the port that was found."""
-        return msgspec.structs.replace(self, port=port)
 
     def check(self, domains: Collection[str]) -> None:
         """Check that there is the domain; see ``EndpointConfig``."""
