@@ -183,17 +183,18 @@ class Broker:
     Args:
         folder: Where its configuration is.
         durable: Whether it has a store.
+        endpoint: The type of its endpoint.
         options: Of the endpoint, in TOML.
     """
 
-    def __init__(self, folder: Path, *, durable: bool = False, options: str = "") -> None:
+    def __init__(self, folder: Path, *, durable: bool = False, endpoint: str = "emqp", options: str = "") -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         config = folder / "triomq.toml"
         store = f'data_dir = "{tempfile.mkdtemp(dir=folder)}"\n' if durable else ""
-        endpoint = f'[[endpoints]]\ntype = "emqp"\nport = {self.port}\n{options}'
-        config.write_text(f'{store}{endpoint}[log]\nlevel = "error"\n')
+        table = f'[[endpoints]]\ntype = "{endpoint}"\nport = {self.port}\n{options}'
+        config.write_text(f'{store}{table}[log]\nlevel = "error"\n')
         command = [sys.executable, "-m", "triomq", "serve", str(config)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         self._workers: list[BaseProcess] = []

@@ -1,6 +1,7 @@
 """How the documentation is built: ``sphinx-build -W -n docs docs/_build``, with no network."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -23,6 +24,8 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "triomq"
 
+# Spark is large, and what the pages say of it is in our own docstrings.
+autodoc_mock_imports = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True  # as they are written: a table by its name, not by what is in it
 autodoc_typehints = "description"
@@ -42,6 +45,10 @@ nitpick_ignore = [
     ("py:class", "triomq.security.verifiers.ScramVerifier"),
     ("py:class", "triomq.core.queue.deadletter.Reason"),  # why a message becomes a dead letter
     ("py:class", "triomq.clients.dmp.link.DirectLink"),
+    ("py:class", "triomq.clients.publish_window.PublishWindow"),  # the half of pipelines that knows no protocol
+    ("py:class", "triomq.clients.settling.ClientDelivery"),  # the same of deliveries
+    ("py:class", "triomq.clients.settling.Settling"),
+    ("py:class", "triomq.clients.mtl.flow.ClientFlow"),  # what MTL's writers and readers have in common
     ("py:class", "Outstanding"),  # what a connection has under way, of triomq.clients.emqp
     ("py:class", "triomq.clients.emqp.pending.PendingCommand"),  # what requests have in common with commands
     ("py:class", "triomq.endpoints.base.job_desk.JobDesk"),
@@ -53,6 +60,7 @@ nitpick_ignore = [
     ("py:class", "triomq.endpoints.direct.flow.FeedPace"),  # what direct feeds and peers leave with the broker
     ("py:class", "triomq.endpoints.base.context.Origins"),
     ("py:class", "triomq.endpoints.base.domain_work.DomainWork"),  # the half of Client that works in a domain
+    ("py:class", "triomq.pipeline.worker_task.WorkerPlan"),  # what tasks of workers on Spark are given
     ("py:class", "triomq.store.frames.Read"),  # what goes over the wire
     ("py:class", "triomq.store.frames.ReadChunks"),
     ("py:class", "triomq.store.frames.SendChunks"),

@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parent.parent / "examples"
 PARTS = {
     "line_engine",  # which line_protocol imports
     "thumbnails",  # which wolfpack imports
+    "spark_orders",  # which needs Spark, and prints its warnings
     "send_mails",  # which needs a broker and a worker beside it: tests/jobs/test_tutorial.py has them
     "test_mail_jobs",  # which pytest runs, below
 }
@@ -32,6 +33,20 @@ def test_example_runs_and_ends_well(example: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout
+
+
+@pytest.mark.spark
+def test_pipeline_through_spark_runs_and_ends_well(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(FOLDER / "spark_orders.py")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        '{"minute":"12:00","product":"rice","total":1}',
+        '{"minute":"12:00","product":"tea","total":5}',
+        '{"minute":"12:01","product":"tea","total":4}',
+    ]
 
 
 def test_example_of_a_test_suite_passes(tmp_path: Path) -> None:

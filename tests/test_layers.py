@@ -35,6 +35,7 @@ class Package(msgspec.Struct, forbid_unknown_fields=True, rename={"purpose": "fo
 
     purpose: str
     imports: str
+    later: str = ""
     others: str = ""
     budget: int = 0
     planned: bool = False
@@ -60,10 +61,18 @@ PACKAGES: Mapping[str, Package] = read_table()
 EVERYWHERE = sys.stdlib_module_names | {"msgspec"}
 
 
-def imports_of(path: Path, module: str) -> Iterator[tuple[int, str, str]]:
-    """Yield (line, module, name) of each import; the name is empty for ``import module``."""
+def imports_of(path: Path, module: str, *, later: bool | None = None) -> Iterator[tuple[int, str, str]]:
+    """Yield (line, module, name) of each import; the name is empty for ``import module``.
+
+    With ``later`` only of those that stand in a function, or of the others.
+    """
     inside = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    in_functions = {id(node) for function in functions for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        if later is not None and later != (id(node) in in_functions):
+            continue
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -123,10 +132,10 @@ def wrong_dependency(own: str, module: str) -> str | None:
     )
 
 
-def wrong_import(here: str, module: str) -> str | None:
-    """Return what is wrong with the module ``here`` importing another module of triomq."""
+def wrong_import(here: str, module: str, *, later: bool) -> str | None:
+    """Return what is wrong with the module ``here`` importing another module of triomq, perhaps in a function."""
     own, there, door = package_of(here), package_of(module), door_of(here, module)
-    allowed = PACKAGES[own].imports.split()
+    allowed = PACKAGES[own].imports.split() + PACKAGES[own].later.split() * later
     if there != own and there not in allowed:
         return (
             f"the package {own!r} may know {', '.join(sorted(allowed)) or 'no other package'}; not {there!r}. "
@@ -142,23 +151,25 @@ def wrong_import(here: str, module: str) -> str | None:
 
 
 class Import(NamedTuple):
-    """One import: the module it stands in, and the module it takes, or takes names of."""
+    """One import: the module it stands in, and the module it takes, or takes names of; and whether in a function."""
 
     path: Path
     line: int
     here: str
     module: str
+    later: bool
 
 
 def read_imports(source: Path) -> Iterator[Import]:
     """Read every module below ``source``."""
     for path in sorted((source / "triomq").rglob("*.py")):
         here = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
-        for line, module, name in imports_of(path, here):
-            inner = source.joinpath(*module.split("."), name or "-")
-            # `from triomq.core import queue` takes the module, not a name of the door's
-            is_module = inner.is_dir() or inner.with_suffix(".py").is_file()
-            yield Import(path.relative_to(source), line, here, f"{module}.{name}" if is_module else module)
+        for later in (False, True):
+            for line, module, name in imports_of(path, here, later=later):
+                inner = source.joinpath(*module.split("."), name or "-")
+                # `from triomq.core import queue` takes the module, not a name of the door's
+                is_module = inner.is_dir() or inner.with_suffix(".py").is_file()
+                yield Import(path.relative_to(source), line, here, f"{module}.{name}" if is_module else module, later)
 
 
 def unknown_folders(source: Path) -> Iterator[str]:
@@ -176,12 +187,26 @@ def unknown_folders(source: Path) -> Iterator[str]:
 def violations(source: Path) -> list[str]:
     """List each import below ``source`` that the table forbids, and each package that it does not know."""
     found = list(unknown_folders(source))
-    for path, line, here, module in [] if found else read_imports(source):
+    for path, line, here, module, later in [] if found else read_imports(source):
         is_ours = f"{module}.".startswith("triomq.")
-        wrong = wrong_import(here, module) if is_ours else wrong_dependency(package_of(here), module)
+        wrong = wrong_import(here, module, later=later) if is_ours else wrong_dependency(package_of(here), module)
         if wrong:
             found.append(f"{path}:{line}: imports {module}, but {wrong}")
     return list(dict.fromkeys(found))  # an import of several names is one mistake
+
+
+def test_module_where_spark_looks_for_us_imports_nothing_but_pyspark_until_it_is_used() -> None:
+    # Spark imports all modules of such names, and an error in one of them breaks every source in Python.
+    (path,) = (SOURCE / "pyspark_triomq").rglob("*.py")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = [node.module for node in tree.body if isinstance(node, ast.ImportFrom)]
+    names += [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    assert {str(name).partition(".")[0] for name in names} - sys.stdlib_module_names == {"pyspark"}
+
+
+def test_module_where_spark_looks_for_us_loads_nothing_of_ours() -> None:
+    pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+    assert not loaded_by("pyspark_triomq") - loaded_by("pyspark.sql.datasource") - {"pyspark_triomq"}
 
 
 def loaded_by(module: str) -> set[str]:
@@ -208,7 +233,7 @@ def test_rows_of_the_table_stand_for_code_or_are_planned() -> None:
 
 def test_table_allows_no_import_that_the_code_does_without() -> None:
     used = set()
-    for _, _, here, module in read_imports(SOURCE):
+    for _, _, here, module, _ in read_imports(SOURCE):
         own, (part, row) = package_of(here), PACKAGES[package_of(here)].part(here)
         key = "*" if part not in PACKAGES[own].parts and row else part
         used |= {(own, package_of(module)), (own, key, module.split(".")[2] if module.count(".") > 1 else "door")}
@@ -216,7 +241,7 @@ def test_table_allows_no_import_that_the_code_does_without() -> None:
     spare = [
         f"{name}: {other}"
         for name, package in PACKAGES.items()
-        for other in package.imports.split()
+        for other in [*package.imports.split(), *package.later.split()]
         if not {name, other} & planned and (name, other) not in used
     ]
     spare += [
@@ -233,6 +258,19 @@ def test_only_front_doors_list_their_names() -> None:
     modules = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
     listing = [path for path in modules if re.search(r"^__all__\b", path.read_text(encoding="utf-8"), re.MULTILINE)]
     assert not listing, "__all__ is for the __init__ of a package; elsewhere an underscore tells what is private"
+
+
+def test_no_name_that_is_imported_late_is_that_of_a_module_beside_it() -> None:
+    """The module would take its place as soon as anybody imports it."""
+    hidden = []
+    for door in sorted(SOURCE.rglob("__init__.py")):
+        tables = [node.value for node in ast.parse(door.read_text()).body if isinstance(node, ast.Assign)]
+        late = {
+            ast.unparse(key).strip("'") for table in tables if isinstance(table, ast.Dict) for key in table.keys if key
+        }
+        beside = {path.stem for path in door.parent.iterdir() if path.suffix == ".py" or path.is_dir()}
+        hidden += [f"{door.parent.name}.{name}" for name in sorted(late & beside)]
+    assert not hidden, "name the modules otherwise"
 
 
 def test_importing_the_package_loads_no_event_loop() -> None:
@@ -259,6 +297,7 @@ FORBIDDEN = [
     ("core/queue.py", "from triomq.actors.ref import Ref", "`from triomq.actors import …`"),
     ("core/queue.py", "from triomq.actors import ref", "`from triomq.actors import …`"),
     ("core/queue.py", "import triomq.actors.ref", "triomq/actors/__init__.py"),
+    ("jobs/function.py", "from triomq.pipeline import run_batch", "; not 'pipeline'"),
     ("core/queue.py", "import requests", "add it to its `others`"),
     ("core/queue.py", "from triomq import open_broker", "; not 'triomq'"),
     ("endpoints/amqp/login.py", "from triomq.protocols.engine import X", "`from triomq.protocols import …`"),
@@ -286,10 +325,11 @@ FORBIDDEN = [
         "core.backlog may import persistence of core",
     ),
     ("endpoints/spark/endpoint.py", "", "does not know 'endpoints.spark'"),
-    ("pipeline/source.py", "from triomq.core import Queue", "may know clients, errors"),
+    ("pipeline/source.py", "from triomq.core import Queue", "; not 'core'"),
     ("extra/things.py", "", "does not know 'extra'"),
 ]
 ALLOWED = [
+    ("jobs/function.py", "def map_on():\n    from triomq.pipeline import map_on"),
     ("actors/mailbox.py", "import trio.lowlevel\nfrom triomq.actors.ref import Ref"),
     ("protocols/amqp/frames.py", "import struct, msgspec\nfrom triomq.errors import Refused\nfrom . import states"),
     ("protocols/amqp/frames.py", "from triomq.protocols.engine import Engine\nfrom ..engine import Engine"),

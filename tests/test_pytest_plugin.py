@@ -158,7 +158,7 @@ def test_suite_that_uses_no_fixture_loads_nothing(pytester: pytest.Pytester) -> 
         "    assert not {'triomq.app', 'triomq.core', 'trio', 'msgspec', 'asyncio'} & set(sys.modules)\n"
     )
     outcome = pytester.runpytest_subprocess(
-        "-p", "no:trio", "-p", "no:hypothesispytest", "-p", "no:asyncio", "-W", "error"
+        *("-p", "no:trio", "-p", "no:hypothesispytest", "-p", "no:asyncio", "-p", "no:anyio"), "-W", "error"
     )
     outcome.assert_outcomes(passed=1)
 

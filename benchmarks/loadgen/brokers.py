@@ -125,10 +125,13 @@ def rabbitmq_script() -> Path | None:
     return Path(found) if found else None
 
 
-def _rabbitmq_environment(scratch: Path, port: int, epmd_port: int) -> dict[str, str]:
+def _rabbitmq_environment(scratch: Path, port: int, epmd_port: int, http: int | None) -> dict[str, str]:
     """Settings that keep the node on loopback, in its own directory, and apart from any other node."""
-    (scratch / "plugins").write_text("[].")
-    (scratch / "rabbitmq.conf").write_text(f"listeners.tcp.local = 127.0.0.1:{port}\n")
+    (scratch / "plugins").write_text("[]." if http is None else "[rabbitmq_management].")
+    lines = [f"listeners.tcp.local = 127.0.0.1:{port}"]
+    if http is not None:
+        lines += ["management.tcp.ip = 127.0.0.1", f"management.tcp.port = {http}"]
+    (scratch / "rabbitmq.conf").write_text("".join(f"{line}\n" for line in lines))
     own = {
         "HOME": str(scratch),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
@@ -166,8 +169,11 @@ def _start_quietly(command: list[str], environment: dict[str, str]) -> subproces
 
 
 @contextlib.contextmanager
-def open_rabbitmq() -> Iterator[Broker]:
+def open_rabbitmq(*, http: int | None = None) -> Iterator[Broker]:
     """Run a RabbitMQ node of its own, with its own port mapper, for the length of the block.
+
+    Args:
+        http: port of its management API; None is without one.
 
     Raises:
         RuntimeError: it is not installed, or does not start.
@@ -177,7 +183,7 @@ def open_rabbitmq() -> Iterator[Broker]:
         raise RuntimeError("rabbitmq-server is not installed")
     port, epmd_port = free_port(), free_port()
     with tempfile.TemporaryDirectory(prefix="loadgen-", ignore_cleanup_errors=True) as scratch:
-        environment = _rabbitmq_environment(Path(scratch), port, epmd_port)
+        environment = _rabbitmq_environment(Path(scratch), port, epmd_port, http)
         mapper = _start_quietly(["epmd", "-port", str(epmd_port)], environment)
         server = _start_quietly([str(script)], environment)
         try:

@@ -1,7 +1,11 @@
 """What /proc says about a broker: processor time and resident memory of a process and all its descendants."""
 
 import os
+import time
 from pathlib import Path
+
+_WHOLE_PROCESS = 2
+"""What the kernel calls the clock that counts user and system time of all threads (``clock_getcpuclockid``)."""
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -12,6 +16,12 @@ def _fields(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def parent_of(pid: int) -> int | None:
+    """The process that has started a process, None when that is gone."""
+    fields = _fields(pid)
+    return int(fields[1]) if fields else None
 
 
 def tree_of(pid: int) -> list[int]:
@@ -30,6 +40,21 @@ def processor_seconds(pids: list[int]) -> float:
         fields = _fields(pid)
         if fields:
             ticks += int(fields[11]) + int(fields[12])
+    return ticks * TICK
+
+
+def exact_seconds(pids: list[int]) -> float:
+    """The same to the nanosecond, for windows that are short or have gaps."""
+    return sum(time.clock_gettime((~pid << 3) | _WHOLE_PROCESS) for pid in pids)
+
+
+def reaped_seconds(pids: list[int]) -> float:
+    """User and system time of their children that have ended, and that they have waited for."""
+    ticks = 0
+    for pid in pids:
+        fields = _fields(pid)
+        if fields:
+            ticks += int(fields[13]) + int(fields[14])
     return ticks * TICK
 
 

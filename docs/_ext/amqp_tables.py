@@ -1,7 +1,8 @@
 """Draw the AMQP reference from the tables that the engine obeys: its methods and its states."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import ClassVar
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -51,16 +52,23 @@ class AMQPMethods(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
-class AMQPStates(SphinxDirective):
-    """``.. amqp-states:: server`` is the table of states of a role, or of a channel."""
+class StatesTable(SphinxDirective):
+    """The table of states of a role, as an engine obeys it."""
 
     required_arguments = 1
+    states: ClassVar[Mapping[str, Mapping[str, Mapping[str, str]]]]
 
     def run(self) -> list[nodes.Node]:
         """Write the table."""
-        table = STATES[self.arguments[0]]
+        table = self.states[self.arguments[0]]
         rows = [(state, event, after) for state, events in table.items() for event, after in events.items()]
         return self.parse_text_to_nodes("\n".join(list_table(("in state", "what happens", "leads to"), rows)))
+
+
+class AMQPStates(StatesTable):
+    """``.. amqp-states:: server`` is the table of states of a role, or of a channel."""
+
+    states = STATES
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -17,18 +17,21 @@ from triomq.app.config import Config, Log
 from triomq.app.policies import PolicyConfig
 from triomq.app.shapes import ValueShape, choices_of, shape_of
 from triomq.app.users import User
-from triomq.endpoints import AMQP, EMQP, TLS, Synchronise, Tap
+from triomq.endpoints import AMQP, EMQP, TLS, RestMS, Synchronise, Tap
 from triomq.security import DEFAULT_LIMITS, Permission, UserLimits
+from triomq.tracelog import Trace
 
 STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "top": (Config, ""),
     "log": (Log, "LOG_"),
+    "trace": (Trace, "TRACE_"),
     "users": (User, "USERS_NAME_"),
     "permission": (Permission, "USERS_NAME_PERMISSIONS_DOMAIN_"),
     "limits": (UserLimits, "USERS_NAME_LIMITS_"),
     "amqp": (AMQP, "ENDPOINTS_0_"),
     "emqp": (EMQP, "ENDPOINTS_0_"),
     "tap": (Tap, "ENDPOINTS_0_"),
+    "restms": (RestMS, "ENDPOINTS_0_"),
     "tls": (TLS, "ENDPOINTS_0_TLS_"),
     "peers": (Synchronise, "PEERS_0_"),
     "policies": (PolicyConfig, "POLICIES_0_"),

@@ -5,7 +5,7 @@ anew for each Struct as ``...``.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import or_
 from types import UnionType
@@ -17,12 +17,14 @@ from sphinx.application import Sphinx
 
 
 def plain(kind: object) -> object:
-    """Remove the annotation from an annotated type, also inside a tuple or a union of types."""
+    """Remove the annotation from an annotated type, also inside a tuple, a mapping or a union of types."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     kinds = tuple(plain(item) for item in get_args(kind))
     if get_origin(kind) is tuple:
         return tuple[kinds]
+    if get_origin(kind) in (dict, Mapping):
+        return Mapping[kinds]
     return reduce(or_, kinds) if get_origin(kind) in (Union, UnionType) else kind
 
 

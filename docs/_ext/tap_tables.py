@@ -41,7 +41,7 @@ def kind_of(annotation: object) -> str:
         return f"array of {kind_of(arguments[0])}"
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return f"[{', '.join(fields_of(annotation))}]"
-    return {bytes: "bin", memoryview: "bin", str: "text", int: "integer"}[typing.cast("type", annotation)]
+    return {bytes: "bin", memoryview: "bin", str: "text", int: "integer", bool: "bool"}[typing.cast("type", annotation)]
 
 
 def fields_of(struct: type[msgspec.Struct]) -> Iterator[str]:

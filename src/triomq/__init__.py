@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from triomq.app import AMQP as AMQP
     from triomq.app import EMQP as EMQP
+    from triomq.app import MTL as MTL
     from triomq.app import TLS as TLS
     from triomq.app import AppliesTo as AppliesTo
     from triomq.app import Broker as Broker
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
     from triomq.app import Properties as Properties
     from triomq.app import QueueHandle as QueueHandle
     from triomq.app import Record as Record
+    from triomq.app import RestMS as RestMS
     from triomq.app import SinkHandle as SinkHandle
     from triomq.app import StreamHandle as StreamHandle
     from triomq.app import StreamReader as StreamReader
     from triomq.app import Synchronise as Synchronise
     from triomq.app import Tap as Tap
+    from triomq.app import Trace as Trace
     from triomq.app import User as User
     from triomq.app import UserLimits as UserLimits
     from triomq.app import load_config as load_config
@@ -63,6 +66,7 @@ _MODULES = {
     "Delivery": "triomq.app",
     "DomainHandle": "triomq.app",
     "EMQP": "triomq.app",
+    "MTL": "triomq.app",
     "Job": "triomq.jobs",
     "Jobs": "triomq.jobs",
     "LocalFeed": "triomq.app",
@@ -75,12 +79,14 @@ _MODULES = {
     "Properties": "triomq.app",
     "QueueHandle": "triomq.app",
     "Record": "triomq.app",
+    "RestMS": "triomq.app",
     "StreamHandle": "triomq.app",
     "StreamReader": "triomq.app",
     "SinkHandle": "triomq.app",
     "Synchronise": "triomq.app",
     "TLS": "triomq.app",
     "Tap": "triomq.app",
+    "Trace": "triomq.app",
     "User": "triomq.app",
     "UserLimits": "triomq.app",
     "current_job": "triomq.jobs",
@@ -96,6 +102,7 @@ _MODULES = {
 __all__ = [
     "AMQP",
     "EMQP",
+    "MTL",
     "TLS",
     "AppliesTo",
     "AsyncioBroker",
@@ -118,11 +125,13 @@ __all__ = [
     "Properties",
     "QueueHandle",
     "Record",
+    "RestMS",
     "SinkHandle",
     "StreamHandle",
     "StreamReader",
     "Synchronise",
     "Tap",
+    "Trace",
     "User",
     "UserLimits",
     "__version__",

@@ -16,6 +16,8 @@ TriomqError
 │  └─ JobFailed             JobTimedOut · JobCancelled · JobExpired · WorkerLost · JobsFailed (an ExceptionGroup, too)
 ├─ StoreError               StoreLocked · StoreCorrupt · StoreTooNew · DiskFull · StoreUnwritable
 ├─ ChunkDamaged
+├─ PipelineError            JavaNotFound · SparkTooOld · RecordsLost · WrongCheckpoint · WrongSchema
+├─ TraceLogError
 └─ ConfigError
 
 ``Refused`` is an answer, not a crash: a handler that raises it refuses its asker's request, and its actor goes on.
@@ -434,3 +436,35 @@ class JobsFailed(JobFailed, ExceptionGroup[Exception]):
 
 class ConfigError(TriomqError):
     """The configuration is wrong; the text names the path, what was found and what is allowed."""
+
+
+class PipelineError(TriomqError):
+    """Spark's source or sink cannot do what was asked; the text names what it is about: option, stream, address."""
+
+
+class JavaNotFound(PipelineError):
+    """No Java on this machine can run Spark; the text says what was found and how to install one."""
+
+
+class SparkTooOld(PipelineError):
+    """The PySpark that is installed lacks what sources in Python need."""
+
+
+class RecordsLost(PipelineError):
+    """Records that a query or a batch was to read were dropped before: by retention, or with their stream."""
+
+
+class WrongCheckpoint(PipelineError):
+    """What stands in a checkpoint is nothing that this version of the source has written."""
+
+
+class WrongSchema(PipelineError):
+    """The columns that were asked for, or are to be written, are not those that there are."""
+
+
+class TraceLogError(TriomqError):
+    """A trace log, or a file of it, cannot be read; the text names it."""
+
+
+class ReportError(TriomqError):
+    """A report of a trace log, or its page, cannot be made; the text says what is missing or cannot be read."""

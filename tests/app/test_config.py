@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from triomq import AMQP, EMQP, Config, Log, Tap, User, load_config
+from triomq import AMQP, EMQP, MTL, Config, Log, RestMS, Tap, Trace, User, load_config
 from triomq.errors import ConfigError
 
 WHOLE = """
@@ -99,6 +99,15 @@ def test_option_for_emqp_adds_an_endpoint_or_sets_the_port_of_the_one_that_is_th
 
 def test_option_for_tap_adds_an_endpoint() -> None:
     assert load_config(environment={}, options={"tap": 7, "emqp": 8}).endpoints == (AMQP(), Tap(port=7), EMQP(port=8))
+
+
+def test_option_for_restms_adds_an_endpoint() -> None:
+    assert load_config(environment={}, options={"restms": 7}).endpoints == (AMQP(), RestMS(port=7))
+
+
+def test_option_for_mtl_adds_an_endpoint_with_the_data_port_behind_it() -> None:
+    endpoints = load_config(environment={}, options={"mtl": 7}).endpoints
+    assert endpoints == (AMQP(), MTL(port=7, data_port=8))
 
 
 def test_wrong_port_for_emqp_is_named() -> None:
@@ -199,3 +208,19 @@ def test_file_that_the_documentation_shows_is_one_that_works(tmp_path: Path) -> 
     config = load_config(write(tmp_path, dedent(block)), {})
     assert [endpoint.hosts for endpoint in config.endpoints] == [("0.0.0.0",), ()]
     assert set(config.users) == {"ada", "bob"}
+
+
+def test_trace_log_stands_beside_the_configuration_and_options_go_before(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="PyArrow is not installed; pip install 'triomq[trace]'")
+    path = write(tmp_path, '[trace]\ndirectory = "traces"\nrate = 0.5\nqueues = { "orders.*" = 1 }')
+    trace = load_config(path, {}).trace
+    assert trace == Trace(str(tmp_path / "traces"), 0.5, {"orders.*": 1})
+    assert load_config(path, {"TRIOMQ_TRACE_RATE": "0.25"}).trace.rate == 0.25
+    trace = load_config(path, {}, options={"trace": "/typed", "trace_rate": 0.0}).trace
+    assert (trace.directory, trace.rate, trace.rate_of("orders.eu")) == ("/typed", 0.0, 1)
+
+
+def test_trace_log_without_what_it_needs_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triomq.tracelog.config.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"trace\.directory: the trace log needs PyArrow; pip install"):
+        load_config(write(tmp_path, '[trace]\ndirectory = "traces"'), {})

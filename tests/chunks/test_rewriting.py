@@ -1,9 +1,21 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.chunks.runs import records_of, rows_of_chunks
 
-from triomq.chunks import RecordRun, check_chunk, cut_chunk, encode_chunk, merge_chunks, move_chunk, read_chunk_head
+from triomq.chunks import (
+    Columns,
+    MovableChunk,
+    RecordRun,
+    RunHead,
+    check_chunk,
+    cut_chunk,
+    encode_chunk,
+    merge_chunks,
+    read_chunk_head,
+    relabel_chunk,
+)
 from triomq.errors import ChunkDamaged
 
 
@@ -39,7 +51,9 @@ def test_parts_merge_to_what_was_cut(chunks: list[bytes], data: st.DataObject) -
 @given(rows_of_chunks(), st.integers(0, 1 << 40), st.integers(0, 1 << 40))
 def test_moved_chunk_has_other_offsets_and_times(chunks: list[bytes], first: int, time: int) -> None:
     chunk = merge_chunks(chunks)
-    moved = move_chunk(chunk, first, time)
+    movable = MovableChunk(chunk)
+    moved = movable.moved(first, time)
+    assert read_chunk_head(movable.moved(first + 1, time)).first == first + 1
     head = check_chunk(moved)
     before, after = records_of(chunk), records_of(moved)
     assert (head.first, head.time) == (first, time)
@@ -78,3 +92,21 @@ def test_time_that_falls_counts_as_the_one_before() -> None:
 def test_chunks_of_one_record_merge_to_one_run_at_one_time() -> None:
     merged = merge_chunks([chunk_at(first) for first in range(100)])
     assert read_chunk_head(merged).runs == 1
+
+
+@given(rows_of_chunks(), st.integers(0, 3))
+def test_chunk_with_other_run_heads_has_the_same_records_of_another_sink(chunks: list[bytes], marks: int) -> None:
+    chunk = merge_chunks(chunks)
+    heads = [
+        RunHead(head.codec, number % (marks + 1), b"other", head.key, head.properties)
+        for number, head in enumerate(Columns(chunk).run_heads)
+    ]
+    relabelled = relabel_chunk(chunk, heads)
+    check_chunk(relabelled)
+    assert Columns(relabelled).run_heads == heads
+    same = {"sink": b"", "mark": 0, "time": 0}
+    before, after = (list(Columns(each).records()) for each in (chunk, relabelled))
+    assert [msgspec.structs.replace(each, **same) for each in after] == [
+        msgspec.structs.replace(each, **same) for each in before
+    ]
+    assert {(each.sink, each.time) for each in after} == {(b"other", before[0].time)}

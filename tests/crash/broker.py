@@ -1,9 +1,10 @@
 """A broker for a test that kills it: ``python -m crash.broker DIRECTORY``; prints ``listening PORT`` when it does.
 
 With ``--tap`` it listens for tap too, which it says first (``tap PORT``), and has a stream ``orders`` of three
-partitions and one that drops what is old, ``bounded``. With ``--delayed QUEUE`` it publishes delayed messages to that
-queue itself, and prints ``confirmed NUMBER`` when it was told that one is kept. ``--confirm-early`` is a broker that
-lies: what is placed counts as on disk.
+partitions, one that drops what is old, ``bounded``, and a queue ``leased``. With ``--restms`` it listens for RestMS
+(``restms PORT``). With ``--delayed QUEUE`` it publishes delayed messages to that queue itself, and prints
+``confirmed NUMBER`` when it was told that one is kept.
+``--confirm-early`` is a broker that lies: what is placed counts as on disk.
 """
 
 import argparse
@@ -17,8 +18,9 @@ from typing import TextIO
 
 import trio
 
-from triomq import AMQP, Broker, Tap, open_broker
+from triomq import AMQP, Broker, RestMS, Tap, open_broker
 from triomq.core import Receipt
+from triomq.endpoints import EndpointConfig
 
 from .message import DELAYED, body_of
 
@@ -59,6 +61,7 @@ async def main() -> None:
     parser.add_argument("--confirm-early", action="store_true")
     parser.add_argument("--disk-reserve", type=int, default=0)
     parser.add_argument("--tap", action="store_true")
+    parser.add_argument("--restms", action="store_true")
     given = parser.parse_args()
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     output = take_output()
@@ -67,14 +70,21 @@ async def main() -> None:
     logging.getLogger("triomq").addHandler(handler)
     if given.confirm_early:
         confirm_early()
-    endpoints = [AMQP(port=0), Tap(host="127.0.0.1", port=0)] if given.tap else [AMQP(port=0)]
+    endpoints: list[EndpointConfig] = [AMQP(port=0)]
+    if given.tap:
+        endpoints.append(Tap(host="127.0.0.1", port=0))
+    if given.restms:
+        endpoints.append(RestMS(host="127.0.0.1", port=0))
     async with open_broker(
         *endpoints, data_dir=given.directory, queue_memory=given.queue_memory, disk_reserve=given.disk_reserve
     ) as broker:
         if given.tap:
             await broker.declare_stream("orders", partitions=3, segment_bytes=SEGMENT)
             await broker.declare_stream("bounded", max_bytes=BOUND)
+            await broker.declare_queue("leased")
             print(f"tap {broker.listening[1].port}", file=output)
+        if given.restms:
+            print(f"restms {broker.listening[-1].port}", file=output)
         print(f"listening {broker.listening[0].port}", file=output)
         if given.delayed:
             await broker.declare_queue(given.delayed)

@@ -26,12 +26,13 @@ START = 60.0
 
 
 class Life:
-    """One life of the broker, from its start to its end; ``tap_port`` is 0 if it does not listen for tap."""
+    """One life of the broker, from its start to its end; a port is 0 where it does not listen."""
 
-    def __init__(self, process: trio.Process, port: int, number: int, tap_port: int = 0) -> None:
+    def __init__(self, process: trio.Process, port: int, number: int, tap_port: int = 0, restms_port: int = 0) -> None:
         self.process = process
         self.port = port
         self.tap_port = tap_port
+        self.restms_port = restms_port
         self.number = number
         self.killed = False
 
@@ -179,17 +180,17 @@ class Harness:
 
     async def _read_output(self, process: trio.Process, number: int, said: trio.Event) -> None:
         assert process.stdout is not None
-        rest, tap_port = b"", 0
+        rest, ports = b"", {b"tap": 0, b"restms": 0}
         self._wires += 1  # what it prints is a wire too: it is read to its end
         async with process.stdout:
             async for chunk in process.stdout:
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
                     word, _, value = line.partition(b" ")
-                    if word == b"tap":
-                        tap_port = int(value)
+                    if word in ports:
+                        ports[word] = int(value)
                     elif word == b"listening":
-                        self.life = Life(process, int(value), number, tap_port)
+                        self.life = Life(process, int(value), number, ports[b"tap"], ports[b"restms"])
                         said.set()
                         self.changed()
                     elif word == b"confirmed":

@@ -3,6 +3,8 @@
 from endpoints import contract
 from endpoints.contract import Consuming, Publishing
 from endpoints.emqp.party import EMQPConsuming, EMQPPublishing
+from endpoints.mtl.party import MTLConsuming, MTLPublishing
+from endpoints.restms.party import RestMSConsuming, RestMSPublishing
 from endpoints.tap.party import TapConsuming
 from endpoints.toys.http_party import HTTPConsuming, HTTPPublishing
 from endpoints.toys.router_party import RouterConsuming, RouterPublishing
@@ -12,11 +14,15 @@ PUBLISHERS: dict[str, type[Publishing]] = {
     "router toy": RouterPublishing,
     "http toy": HTTPPublishing,
     "emqp": EMQPPublishing,
+    "mtl": MTLPublishing,
+    "restms": RestMSPublishing,
 }
 CONSUMERS: dict[str, type[Consuming]] = {
     **contract.CONSUMERS,
     "router toy": RouterConsuming,
     "http toy": HTTPConsuming,
     "emqp": EMQPConsuming,
+    "mtl": MTLConsuming,
+    "restms": RestMSConsuming,
     "tap": TapConsuming,
 }

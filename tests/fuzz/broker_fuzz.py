@@ -4,7 +4,6 @@ No actor may crash over them, and no connection may be left behind. Every input 
 number; brokers are opened anew after each round, for the inputs fill them with queues.
 """
 
-import logging
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Iterable
@@ -16,9 +15,10 @@ import trio
 from triomq.actors import Event as ActorEvent
 from triomq.actors import EventSubscription, Exited
 from triomq.app import Broker, open_broker
-from triomq.endpoints import AMQP, AMQPEndpoint
+from triomq.endpoints import AMQP, AMQPEndpoint, StreamListener
 
-from .loop import Violation, fuzz, parse
+from .loop import Violation, fuzz_broker
+from .mutations import cut
 from .wires import Wire
 
 ROUND = 500
@@ -67,15 +67,11 @@ class Round:
         await self.healthy.leave()
 
     def connect(self, *, reads: bool) -> Wire:
-        wire = Wire(reads=reads)
-        self.endpoint.listener.connect(wire)
-        return wire
+        return connect(self.endpoint.listener, reads=reads)
 
     def check(self) -> None:
         """Check that no actor has crashed."""
-        for event in self.events.get_nowait():
-            if isinstance(event, Exited) and event.error is not None:
-                raise Violation(f"{event.ref.path} crashed: {event.error!r}") from event.error
+        check(self.events)
 
     async def wait_left(self) -> None:
         """Wait until no more connections are left than there may be."""
@@ -88,6 +84,28 @@ async def within(awaited: Awaitable[None], complaint: str) -> None:
         await awaited
         return
     raise Violation(f"{complaint} within {PATIENCE:.0f} s")
+
+
+def connect(listener: StreamListener, *, reads: bool) -> Wire:
+    wire = Wire(reads=reads)
+    listener.connect(wire)
+    return wire
+
+
+def check(events: EventSubscription[ActorEvent]) -> None:
+    """Check that no actor has crashed."""
+    for event in events.get_nowait():
+        if isinstance(event, Exited) and event.error is not None:
+            raise Violation(f"{event.ref.path} crashed: {event.error!r}") from event.error
+
+
+async def converse(listener: StreamListener, random: Random, data: bytes) -> bytes:
+    """Send what one client sends, at once or in pieces; return what it was sent."""
+    wire = connect(listener, reads=random.random() < 0.9)
+    for piece in cut(random, data) if random.random() < 0.5 else [data]:
+        await within(wire.feed(piece), "an input was not read")
+    await within(wire.feed(b""), "an end was not read")
+    return wire.sent()
 
 
 async def run_inputs(kind: type[Round], seed: int, numbers: Iterable[int]) -> Counter[str]:
@@ -114,11 +132,4 @@ async def run_inputs(kind: type[Round], seed: int, numbers: Iterable[int]) -> Co
 
 def main(kind: type[Round], description: str | None, arguments: list[str] | None) -> int:
     """Run until time or count is up, or something does not hold."""
-    options = parse(description, arguments)
-    ours = logging.getLogger("triomq")
-    level = ours.level
-    ours.setLevel(logging.CRITICAL)  # a line for each failure says nothing new here
-    try:
-        return fuzz(options, ROUND, lambda numbers: trio.run(run_inputs, kind, options.seed, numbers))
-    finally:
-        ours.setLevel(level)
+    return fuzz_broker(description, arguments, ROUND, lambda seed, numbers: trio.run(run_inputs, kind, seed, numbers))

@@ -5,7 +5,6 @@ Every input is generated from the seed and its number, so that ``--seed 1 --firs
 """
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Final, Literal, NamedTuple, get_args
@@ -34,7 +33,7 @@ from triomq.protocols.emqp import (
 from triomq.protocols.emqp.reader import COMMANDS
 
 from .engine_fuzz import SLACK, retained
-from .loop import Violation, fuzz, parse
+from .loop import Violation, fuzz_inputs
 
 BATCH: Final = 200
 MAX_MESSAGE: Final = 2000
@@ -159,7 +158,7 @@ class Owner:
         self.work()
 
     def feed(self, message: Sequence[bytes]) -> None:
-        if isinstance(self.engine, BrokerEngine) and message:
+        if message:
             self.engine.receive_run([message], 0)  # which changes nothing
         event = self.engine.receive(message)
         self.events.append(event)
@@ -241,21 +240,8 @@ def play(given: Input) -> str:
     return f"{given.side}: {state}, {'some dropped' if dropped else 'all taken'}"
 
 
-def run_inputs(seed: int, numbers: range) -> Counter[str]:
-    """Do the inputs of these numbers."""
-    outcomes = Counter[str]()
-    for number in numbers:
-        given = generate(Random(f"emqp {seed}:{number}"))
-        try:
-            outcomes[play(given)] += 1
-        except Exception as error:
-            raise Violation(f"{error!r}\n  seed {seed}, input {number}, a {given.describe()}") from error
-    return outcomes
-
-
 def main(arguments: list[str] | None = None) -> int:
-    options = parse(__doc__, arguments)
-    return fuzz(options, BATCH, lambda numbers: run_inputs(options.seed, numbers))
+    return fuzz_inputs(__doc__, arguments, BATCH, "emqp", generate, play)
 
 
 if __name__ == "__main__":

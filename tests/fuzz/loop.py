@@ -1,14 +1,26 @@
 """What the fuzz targets share: their options, the loop until time or count is up, and the figures at its end."""
 
 import argparse
+import logging
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol, TypeVar
 
 
 class Violation(Exception):
     """Something that must hold whatever comes did not."""
+
+
+class Described(Protocol):
+    """An input that says what it is."""
+
+    def describe(self) -> str: ...
+
+
+D = TypeVar("D", bound=Described)
 
 
 def parse(description: str | None, arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -46,3 +58,42 @@ def fuzz(options: argparse.Namespace, batch: int, play: Callable[[range], Counte
     for name, times in outcomes.most_common():
         print(f"{times:10} {name}")
     return 0
+
+
+def fuzz_broker(
+    description: str | None, arguments: Sequence[str] | None, batch: int, play: Callable[[int, range], Counter[str]]
+) -> int:
+    """Play batches of inputs, by seed and numbers, with a broker that logs nothing; give the exit code."""
+    options = parse(description, arguments)
+    ours = logging.getLogger("triomq")
+    level = ours.level
+    ours.setLevel(logging.CRITICAL)  # a line for each failure says nothing new here
+    try:
+        return fuzz(options, batch, lambda numbers: play(options.seed, numbers))
+    finally:
+        ours.setLevel(level)
+
+
+def fuzz_inputs(
+    description: str | None,
+    arguments: Sequence[str] | None,
+    batch: int,
+    name: str,
+    generate: Callable[[Random], D],
+    play: Callable[[D], str],
+) -> int:
+    """Play inputs that are made of nothing but a seed and a number; give the exit code."""
+    options = parse(description, arguments)
+
+    def play_all(numbers: range) -> Counter[str]:
+        outcomes = Counter[str]()
+        for number in numbers:
+            given = generate(Random(f"{name} {options.seed}:{number}"))
+            try:
+                outcomes[play(given)] += 1
+            except Exception as error:  # whatever it is, it is told with the input that has led to it
+                text = f"{error!r}\n  seed {options.seed}, input {number}, a {given.describe()}"
+                raise Violation(text) from error
+        return outcomes
+
+    return fuzz(options, batch, play_all)

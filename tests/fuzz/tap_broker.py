@@ -4,7 +4,6 @@ Each input is the conversation of one client, spoilt as for the engine, beside a
 to a stream, commits to another, and must not notice. No actor may crash, and no connection may be left behind.
 """
 
-import logging
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -14,8 +13,6 @@ from typing import Any
 
 import trio
 
-from triomq.actors import Event as ActorEvent
-from triomq.actors import EventSubscription, Exited
 from triomq.app import Broker, open_broker
 from triomq.chunks import Columns, RecordRun, encode_chunk, split_chunks
 from triomq.core import DeclareQueue, DeclareStream, QueueOptions, StreamOptions
@@ -29,9 +26,8 @@ from triomq.protocols.tap import (
     Welcomed,
 )
 
-from .broker_fuzz import HEALTHY_EVERY, ROUND, within
-from .loop import Violation, fuzz, parse
-from .mutations import cut
+from .broker_fuzz import HEALTHY_EVERY, ROUND, check, connect, converse, within
+from .loop import Violation, fuzz_broker
 from .tap_trial import Input, generate
 from .wires import Wire
 
@@ -83,8 +79,8 @@ class Healthy:
         await self._broker.publish("", "healthy", body)
         self._check(await self._expect(RecordsAnswered), body)
         chunk = encode_chunk(0, 1, [RecordRun(0, b"", b"healthy", b"", [body])])
-        engine.stage("", "healthy", number, 0, 0, chunk)
-        engine.commit("", "healthy", number, {0: 0})
+        engine.stage("", "healthy", number, 0, 0, chunk, is_sink=True)
+        engine.commit("", "healthy", number, {0: 0}, is_sink=True)
         engine.fetch("healthy", 0, None, 2 * number + 1, most_bytes=1000)
         await self._expect(DoneAnswered)
         await self._expect(DoneAnswered)
@@ -105,19 +101,9 @@ def endpoint_of(broker: Broker) -> TapEndpoint:
     return ref.actor
 
 
-def connect(endpoint: TapEndpoint, *, reads: bool) -> Wire:
-    wire = Wire(reads=reads)
-    endpoint.listener.connect(wire)
-    return wire
-
-
 async def trial(endpoint: TapEndpoint, random: Random) -> str:
     given = conversation(random)
-    wire = connect(endpoint, reads=random.random() < 0.9)
-    for piece in cut(random, given.data) if random.random() < 0.5 else [given.data]:
-        await within(wire.feed(piece), "an input was not read")
-    await within(wire.feed(b""), "an end was not read")
-    return outcome(wire.sent())
+    return outcome(await converse(endpoint.listener, random, given.data))
 
 
 def outcome(sent: bytes) -> str:
@@ -126,12 +112,6 @@ def outcome(sent: bytes) -> str:
         if code in sent:
             return code.decode()
     return "no close"
-
-
-def check(events: EventSubscription[ActorEvent]) -> None:
-    for event in events.get_nowait():
-        if isinstance(event, Exited) and event.error is not None:
-            raise Violation(f"{event.ref.path} crashed: {event.error!r}") from event.error
 
 
 async def run_inputs(seed: int, numbers: Iterable[int]) -> Counter[str]:
@@ -143,8 +123,10 @@ async def run_inputs(seed: int, numbers: Iterable[int]) -> Counter[str]:
         for name in ("victim", "healthy"):
             broker.domain_ref.ask_nowait(DeclareQueue(name, stream, broker.session))
         await broker.declare_queue("o", durable=False)
+        for _ in range(20):
+            await broker.publish("", "o", b"to be leased")
         endpoint = endpoint_of(broker)
-        healthy = Healthy(broker, connect(endpoint, reads=True))
+        healthy = Healthy(broker, connect(endpoint.listener, reads=True))
         with broker.system.events() as events:
             await within(healthy.open(), "the healthy client was not let in")
             for number in numbers:
@@ -168,14 +150,7 @@ async def wait_left(endpoint: TapEndpoint) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = parse(__doc__, arguments)
-    ours = logging.getLogger("triomq")
-    level = ours.level
-    ours.setLevel(logging.CRITICAL)  # a line for each failure says nothing new here
-    try:
-        return fuzz(options, ROUND, lambda numbers: trio.run(run_inputs, options.seed, numbers))
-    finally:
-        ours.setLevel(level)
+    return fuzz_broker(__doc__, arguments, ROUND, lambda seed, numbers: trio.run(run_inputs, seed, numbers))
 
 
 if __name__ == "__main__":

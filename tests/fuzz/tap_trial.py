@@ -12,6 +12,8 @@ from triomq.protocols.tap import (
     EndOfStream,
     Failed,
     FetchAsked,
+    LeaseAsked,
+    ListAsked,
     LoginChallenged,
     LoginRequested,
     OffsetsAsked,
@@ -118,6 +120,10 @@ class Side(EngineDriver):
                         engine.fetch("orders", 0, None, 0, most_bytes=1000)
             case OffsetsAsked(number=number):
                 engine.bounds(number, [BOUNDS])
+            case LeaseAsked(number=number):
+                engine.leased(number, BOUNDS, 5)
+            case ListAsked(number=number):
+                engine.streams(number, ["orders"])
             case FetchAsked(number=number):
                 engine.records(number, BOUNDS, [b"chunk"])
             case AckAsked(number=number):

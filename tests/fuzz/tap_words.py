@@ -58,6 +58,7 @@ def opening(role: str) -> list[bytes]:
 
 def request(random: Random, number: int) -> bytes:
     name, chunk = random.choice(("orders", "o", "victim")), random.choice((CHUNK, random.randbytes(200)))
+    is_sink = random.choice((True, False))
     return framed(
         random.choice(
             (
@@ -77,10 +78,15 @@ def request(random: Random, number: int) -> bytes:
                     random.choice((0, 9)),
                 ),
                 (19, number, name, "group", {0: (None, random.randrange(30)), 1: (random.getrandbits(64), 2)}),
-                (20, number, name, "writer", random.randrange(3), random.randrange(3), 0, chunk),
-                (21, number, name, "writer", random.randrange(3), {0: 0, 1: 1}),
-                (22, number, name, "writer", random.randrange(3), None, None),
-                (22, number, name, "writer", random.randrange(3), 1, 0),
+                (23, number),
+                (24, number, random.choice((name, "o")), "group", random.randrange(5), 1 << random.randrange(32)),
+                (17, number, "o", "group"),
+                (18, number, "o", 0, None, random.randrange(5), None, 1 << 16, 0, "group"),
+                (19, number, "o", "group", {0: (None, random.randrange(5))}),
+                (20, number, name, is_sink, "writer", random.randrange(3), random.randrange(3), 0, chunk),
+                (21, number, name, is_sink, "writer", random.randrange(3), {0: 0, 1: 1}),
+                (22, number, name, is_sink, "writer", random.randrange(3), None, None),
+                (22, number, name, is_sink, "writer", random.randrange(3), 1, 0),
             )
         )
     )
@@ -139,7 +145,7 @@ def _lie_about_length(random: Random, frames: list[bytes]) -> None:
 
 
 def _insert(random: Random, frames: list[bytes]) -> None:
-    kind = random.choice((0, 1, 2, 3, 15, 16, 17, 18, 19, 20, 21, 22, 23, "x"))
+    kind = random.choice((0, 1, 2, 3, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, "x"))
     new = framed((kind, *(any_value(random) for _ in range(random.randrange(9)))))
     frames.insert(random.randrange(len(frames) + 1), new)
 

@@ -2,13 +2,14 @@
 
 import pytest
 
-from . import amqp_trial, dmp_trial
+from . import amqp_trial, dmp_trial, http_trial
 from .amqp_trial import AMQPFuzz, Endpoint
 from .amqp_words import CLIENT_OPENING, header
 from .dmp_oracle import Message, judge
 from .dmp_trial import DMPFuzz, Side, check_answers
 from .dmp_words import PLAIN, message, opening
 from .engine_fuzz import retained
+from .http_trial import HTTPFuzz
 from .loop import Violation
 
 ONE = message(b"e", b"k", PLAIN, 0, b"hello")
@@ -90,3 +91,12 @@ def test_answers_after_the_end_are_found() -> None:
     with pytest.raises(Violation, match="a feed ended with"):
         check_answers(served(b"").octets + ONE[:-1], "feed")
     check_answers(served(b"").octets + ONE, "feed")
+
+
+def test_requests_that_h11_reads_in_another_way_are_found() -> None:
+    data = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab"
+    side = HTTPFuzz().run(http_trial.Input("server", "whole", data), [data])
+    HTTPFuzz().check(side)
+    side.messages[0] = side.messages[0]._replace(body=b"a")
+    with pytest.raises(Violation, match="where h11 finds"):
+        HTTPFuzz().check(side)

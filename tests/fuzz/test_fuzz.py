@@ -14,22 +14,29 @@ from . import (
     dmp_floods,
     emqp_broker,
     emqp_engine,
+    http_broker,
+    http_engine,
+    mtl_broker,
+    mtl_engine,
+    restms_documents,
     tap_broker,
     tap_engine,
 )
 from .amqp_trial import AMQPFuzz
 from .dmp_trial import DMPFuzz
 from .engine_fuzz import EngineDriver, EngineFuzz
+from .http_trial import HTTPFuzz
 from .loop import Violation
 from .tap_trial import TapFuzz
 
-FUZZES: list[EngineFuzz[Any, Any]] = [AMQPFuzz(), DMPFuzz(), TapFuzz()]
+FUZZES: list[EngineFuzz[Any, Any]] = [AMQPFuzz(), DMPFuzz(), TapFuzz(), HTTPFuzz()]
 FLOODS = [
     *((FUZZES[0], name) for name in amqp_floods.FLOODS),
     *((FUZZES[1], name) for name in dmp_floods.FLOODS),
     *((FUZZES[2], name) for name in TapFuzz.floods),
+    *((FUZZES[3], name) for name in HTTPFuzz.floods),
 ]
-all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap"])
+all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap", "http"])
 
 
 @pytest.mark.parametrize(
@@ -42,9 +49,22 @@ all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap"]
             ("of a sink: failed 502", "of a sink: failed 530", "client of a feed: reading"),
         ),
         (emqp_engine, 3000, ("broker: worker, all taken", "worker: open, some dropped", "client: left, some dropped")),
+        (
+            mtl_engine,
+            3000,
+            (
+                "control server: working, all taken",
+                "data server: writing, all taken",
+                "data client: reading, some dropped",
+            ),
+        ),
         (tap_engine, 1500, ("server: failed MALFORMED", "server: open", "client: open", "client: closed")),
+        (http_engine, 1500, ("server: failed 400", "server: open", "client: open", "client: failed 502")),
+        (restms_documents, 5000, ("XML: messages", "XML: too-large", "JSON: messages", "JSON: unreadable")),
         (emqp_broker, 100, ("no answer", "answers")),
+        (mtl_broker, 100, ("control: answers", "data: answers")),
         (tap_broker, 100, ("MALFORMED", "no close")),
+        (http_broker, 100, ("last answer 200", "last answer 400", "last answer 401")),
         (amqp_broker, 300, ("connection closed 505", "no close")),
         (dmp_broker, 300, ("sink: 502", "sink: all was read", "feed: messages", "402 to the lease")),
     ],
@@ -52,9 +72,14 @@ all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap"]
         "amqp_engine",
         "dmp_engine",
         "emqp_engine",
+        "mtl_engine",
         "tap_engine",
+        "http_engine",
+        "restms_documents",
         "emqp_broker",
+        "mtl_broker",
         "tap_broker",
+        "http_broker",
         "amqp_broker",
         "dmp_broker",
     ],

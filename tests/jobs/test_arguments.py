@@ -100,6 +100,17 @@ def test_values_become_what_the_annotations_say() -> None:
     assert conversion.decode(conversion.encode(given, {})) == (given, {})
 
 
+def test_union_that_is_written_with_a_stroke_is_an_annotation() -> None:
+    def search(text: str | None, places: list[Place | int] | None = None) -> Place | None: ...
+
+    conversion = Conversion("search", search)
+    conversion.check()
+    assert conversion.decode(conversion.encode(["a", [Place("Rome"), 1]], {})) == (("a", [Place("Rome"), 1]), {})
+    assert conversion.decode_result(b'{"value":null}') is None
+    with pytest.raises(WrongArguments, match=r"argument 'text': found int, expected str \| null"):
+        conversion.encode([1], {})
+
+
 def test_class_that_is_defined_further_down_is_found() -> None:
     conversion = Conversion("m.ahead", ahead)
     assert conversion.decode(conversion.encode((Later(1),), {})) == ((Later(1),), {})

@@ -49,6 +49,11 @@ def test_each_end_has_a_class(state: str, kind: type[JobFailed], text: str) -> N
     assert str(found) == text
 
 
+def test_text_that_is_no_utf_8_is_written_as_a_literal() -> None:
+    found = sent(describe(caught(FileNotFoundError(2, "not there", "name-\udce9"))))
+    assert found.reason == "[Errno 2] not there: 'name-\\udce9'"
+
+
 def test_group_comes_back_as_a_group() -> None:
     inner = ExceptionGroup("inner", [caught(KeyError("a"))])
     found = sent(describe(ExceptionGroup("two orders", [caught(ValueError("b")), inner])))

@@ -13,7 +13,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from peers.eventmq import Programs, install
 from peers.raw import RawPeer
-from peers.served import Served, open_served
+from peers.served import RESTMS, Served, open_served
 
 DEADLINE = 100.0
 _numbers = itertools.count(1)
@@ -37,6 +37,13 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     if request.config.getoption("--broker-url"):
         pytest.skip("this test starts and ends `triomq serve` itself")
     with open_served() as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def restms() -> Iterator[Served]:
+    """A broker that listens for RestMS beside AMQP."""
+    with open_served(**RESTMS) as served:
         yield served
 
 

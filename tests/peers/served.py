@@ -9,16 +9,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 START_DEADLINE = 100.0
 STOP_DEADLINE = 100.0
 
+RESTMS: Mapping[str, str] = {
+    "endpoints_0_type": "amqp",
+    "endpoints_0_port": "0",
+    "endpoints_1_type": "restms",
+    "endpoints_1_port": "0",
+}
+"""Settings of a broker that listens for RestMS beside AMQP; further ones of that begin with ``endpoints_1_``."""
+
 
 class Served(NamedTuple):
     url: str
     process: subprocess.Popen[bytes]
+    restms: str = ""
+    """Scheme, host and port where it listens for RestMS; empty if it does not."""
 
     def terminate(self) -> int:
         """Send SIGTERM and give the exit code."""
@@ -26,8 +36,8 @@ class Served(NamedTuple):
         return self.process.wait(STOP_DEADLINE)
 
 
-def _wait_for_url(process: subprocess.Popen[bytes]) -> str:
-    """Read standard output until the line that says where it listens."""
+def _wait_for_urls(process: subprocess.Popen[bytes]) -> tuple[str, str]:
+    """Read standard output until the line that says where it listens, for AMQP and for RestMS."""
     assert process.stdout is not None
     seen, deadline = b"", time.monotonic() + START_DEADLINE
     while time.monotonic() < deadline:
@@ -36,8 +46,10 @@ def _wait_for_url(process: subprocess.Popen[bytes]) -> str:
             continue
         chunk = os.read(process.stdout.fileno(), 65536)
         seen += chunk
-        if found := re.search(rb"amqp://\S+?:\d+(?=\D)", seen):
-            return found[0].decode()
+        for line in seen.splitlines(keepends=True):
+            amqp, restms = re.search(rb"amqp://\S+?:\d+", line), re.search(rb"https?://\S*?([^@/\s]+)/restms", line)
+            if amqp and line.endswith(b"\n"):
+                return amqp[0].decode(), f"http://{restms[1].decode()}" if restms else ""
         if not chunk:
             break
     process.kill()
@@ -60,7 +72,8 @@ def open_served(*files: str, **settings: str) -> Iterator[Served]:
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment) as process,
     ):
         try:
-            served = Served(_wait_for_url(process), process)
+            url, restms = _wait_for_urls(process)
+            served = Served(url, process, restms)
             yield served
             if process.poll() is None:
                 assert served.terminate() == 0

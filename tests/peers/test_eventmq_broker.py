@@ -1,5 +1,6 @@
 """The released EventMQ 0.3.13 under a broker: job managers that die, brokers that restart, clients by the hundred."""
 
+import subprocess
 from ast import literal_eval
 from collections.abc import Callable
 from pathlib import Path
@@ -47,8 +48,10 @@ def slots(broker: Broker) -> int:
     return sum(peer.worker.slots.free for peer in endpoint_of(broker).peers.values() if peer.worker is not None)
 
 
-def start_job_manager(programs: Programs, address: str, queues: str = '[[10, "default"]]') -> object:
-    return programs.start("emq-jobmanager", "-J", "2", "-B", address, QUEUES=queues)
+def start_job_manager(
+    programs: Programs, address: str, queues: str = '[[10, "default"]]', **settings: str
+) -> "subprocess.Popen[bytes]":
+    return programs.start("emq-jobmanager", "-J", "2", "-B", address, QUEUES=queues, **settings)
 
 
 async def test_hundred_jobs_go_from_released_clients_to_released_workers(programs: Programs) -> None:
@@ -65,24 +68,24 @@ async def test_hundred_jobs_go_from_released_clients_to_released_workers(program
 
 
 async def test_jobs_with_guarantee_run_although_their_job_manager_is_killed(programs: Programs) -> None:
-    async with open_broker(EMQP(port=0, silence=8.0), users=USERS) as broker:
+    async with open_broker(EMQP(port=0, heartbeat=1.0, silence=5.0), users=USERS) as broker:
         first = start_job_manager(programs, address_of(broker))
         lines = "for number in range(20):\n    eventmq.defer_job(socket, jobs.slow, args=(number,), guarantee=True)\n"
         programs.run_client(address_of(broker), SENDER + lines)
         await until(lambda: len(programs.results()) >= 3)
-        kill(first)  # type: ignore[arg-type]  # which has two jobs
+        kill(first)  # which has two jobs
         start_job_manager(programs, address_of(broker))
         await until(lambda: set(programs.results()) == set(range(20)))
         await until(lambda: not broker.directory.queues["default"].statistics().unsettled)
 
 
 async def test_job_manager_comes_back_after_a_restart_of_the_broker(programs: Programs, tmp_path: Path) -> None:
-    config = EMQP(port=free_port())
+    config = EMQP(port=free_port(), heartbeat=1.0)
     async with open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker:
-        start_job_manager(programs, address_of(broker))
+        start_job_manager(programs, address_of(broker), HEARTBEAT_TIMEOUT="2")
         await until(lambda: slots(broker) == 2)  # one whose ACK is lost waits for it for ever
     async with open_broker(config, users=USERS, data_dir=tmp_path / "data") as broker:
-        await until(lambda: slots(broker) == 2)  # it has noticed, after 15 seconds of silence
+        await until(lambda: slots(broker) == 2)  # it has noticed, after three times those seconds
         lines = "eventmq.defer_job(socket, jobs.add, args=(7,), guarantee=True)"
         programs.run_client(address_of(broker), SENDER + lines)
         await until(lambda: programs.results() == [7])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from triomq.errors import LocalProtocolError, RemoteProtocolError
 from triomq.protocols import NO_PROPERTIES, BasicProperties, Typed, decode_properties, encode_properties
-from triomq.protocols.properties import check_properties, plan_of, replace_text
+from triomq.protocols.properties import check_properties, plan_of, read_property, replace_text
 
 from .test_fields import tables
 
@@ -144,6 +144,11 @@ def test_text_is_replaced_and_nothing_else(properties: BasicProperties, new: str
         assert replaced is written
     else:
         assert replaced == encode_properties(msgspec.structs.replace(properties, reply_to=new or ""))
+
+
+@given(some, st.sampled_from(("content_type", "reply_to", "message_id", "cluster_id")))
+def test_one_text_is_read_alone(properties: BasicProperties, name: str) -> None:
+    assert read_property(encode_properties(properties), name) == getattr(properties, name)
 
 
 def test_another_text_is_not_replaced() -> None:

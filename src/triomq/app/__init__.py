@@ -16,12 +16,14 @@ from triomq.app.start import open_broker
 from triomq.app.streams import Record, StreamHandle, StreamReader
 from triomq.app.users import User
 from triomq.core import AppliesTo, Comparison, Condition, Policy, PolicyOptions, Properties, make_predicate
-from triomq.endpoints import AMQP, EMQP, TLS, PeerStatistics, Synchronise, Tap
+from triomq.endpoints import AMQP, EMQP, MTL, TLS, PeerStatistics, RestMS, Synchronise, Tap
 from triomq.security import Permission, UserLimits
+from triomq.tracelog import Trace
 
 __all__ = [
     "AMQP",
     "EMQP",
+    "MTL",
     "TLS",
     "AppliesTo",
     "Broker",
@@ -45,12 +47,14 @@ __all__ = [
     "Properties",
     "QueueHandle",
     "Record",
+    "RestMS",
     "SinkHandle",
     "StreamHandle",
     "StreamReader",
     "Synchronise",
     "Tap",
     "TextLines",
+    "Trace",
     "User",
     "UserLimits",
     "load_config",

@@ -25,6 +25,7 @@ from triomq.errors import ConfigError
 from triomq.protocols.control import Definitions
 from triomq.store import DISK_RESERVE
 from triomq.store.hosting import HostKind
+from triomq.tracelog import Trace, require_pyarrow
 
 _OTHERS = ("TRIOMQ_URL", "TRIOMQ_BROKER")
 """Variables of other commands, ignored here."""
@@ -33,6 +34,8 @@ _OPTIONS = {
     "level": ("log.level", "--log-level"),
     "format": ("log.format", "--log-format"),
     "data": ("data_dir", "--data"),
+    "trace": ("trace.directory", "--trace"),
+    "trace_rate": ("trace.rate", "--trace-rate"),
 }
 """The path of the setting for each option that is not one of the first endpoint, and how the option is written."""
 
@@ -78,6 +81,7 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
             on a thread, which is much slower while the broker is busy.
         disk_reserve: Bytes, beside the size of the store's log, that are to be free on its disk: below it publishers
             are refused as on a full disk, until there is twice as much; 0 for no such reserve.
+        trace: What is traced: events of messages, in Parquet files for reports.
     """
 
     endpoints: tuple[EndpointConfig, ...] = DEFAULT_ENDPOINTS
@@ -94,6 +98,7 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
     queue_memory: Annotated[int, msgspec.Meta(ge=_LEAST_QUEUE_MEMORY)] = QUEUE_MEMORY
     store_host: HostKind = "process"
     disk_reserve: Annotated[int, msgspec.Meta(ge=0)] = DISK_RESERVE
+    trace: Trace = Trace()
 
     def completed(self) -> "Config":
         """Return the configuration with the additions of its definitions, which are read anew.
@@ -151,13 +156,15 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
 
         Raises:
             ConfigError: An endpoint is open to other machines and there are no users, a virtual host or a peer names no
-                domain, a policy or a URL is wrong, a password or a certificate cannot be read, or the data directory is
-                a file.
+                domain, a policy or a URL is wrong, a password or a certificate cannot be read, the data directory is
+                a file, or what the trace log needs is not installed.
         """
         if os.path.exists(self.data_dir) and not os.path.isdir(self.data_dir):
             raise ConfigError(f"data_dir: {self.data_dir} is a file, not a directory; name another, or move it away")
         if (not self.users and not self.users_file) or knows_guest(self.users):
             require_loopback(host for endpoint in self.endpoints for host in endpoint.hosts)
+        if self.trace.directory:
+            require_pyarrow()
         self._check_peers()
         check_policies(self.policies, self.domains)
         records_of(self.all_users() or {})
@@ -192,8 +199,8 @@ def load_config(
         path: A file in TOML; None for no file.
         environment: Environment variables; those that begin with ``TRIOMQ_`` are read.
         options: Options of the command line: ``host``, ``port`` and ``path`` of the first endpoint, ``level`` and
-            ``format`` of the log, ``data``, which is ``data_dir``, and ``emqp`` and ``tap``, the ports of endpoints for
-            these.
+            ``format`` of the log, ``data``, which is ``data_dir``, ``trace`` and ``trace_rate``, and ``emqp`` and
+            ``tap``, the ports of endpoints for these.
 
     Raises:
         ConfigError: It is wrong; each line of the text has the place, what was found, and what is allowed.
@@ -235,6 +242,7 @@ def _beside(config: Config, folder: Path) -> Config:
     users_file = str(folder / config.users_file) if config.users_file else ""
     definitions = str(folder / config.definitions) if config.definitions else ""
     data_dir = str(folder / config.data_dir) if config.data_dir else ""
+    traces = str(folder / config.trace.directory) if config.trace.directory else ""
     return msgspec.structs.replace(
         config,
         users=users,
@@ -243,6 +251,7 @@ def _beside(config: Config, folder: Path) -> Config:
         peers=tuple(peer.beside(folder) for peer in config.peers),
         definitions=definitions,
         data_dir=data_dir,
+        trace=msgspec.structs.replace(config.trace, directory=traces),
     )
 
 
@@ -263,7 +272,7 @@ def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict
     return sources
 
 
-_PORTS = ("emqp", "tap")
+_PORTS = ("emqp", "tap", "restms", "mtl")
 """The types of endpoints whose port is an option of the command line."""
 
 
@@ -282,7 +291,7 @@ def _set_port(data: dict[str, object], tag: str, port: object) -> dict[str, str]
 
 def _place(data: dict[str, object], path: str) -> object:
     part = path.rpartition(".")[0]
-    return data if not part else data.setdefault("log", {}) if part == "log" else _first_endpoint(data)
+    return data if not part else _first_endpoint(data) if "[" in part else data.setdefault(part, {})
 
 
 def _first_endpoint(data: dict[str, object]) -> object:

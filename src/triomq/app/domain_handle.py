@@ -71,6 +71,8 @@ class DomainHandle:
         self.consumers = consumers
         self.session = Session(ref, directory)
         self.session.attach()
+        if directory.tracer is not None:
+            directory.tracer.entered(directory.name, self.session.number, None, "local")
         self._publisher = InProcessPublisher(directory, self.session, consumers.shared_turn, consumers.warn)
 
     def __repr__(self) -> str:

@@ -19,8 +19,8 @@ from triomq.transports import make_context
 
 _log = logging.getLogger("triomq.serve")
 
-_STAYS = ("data_dir", "queue_memory", "store_host", "disk_reserve")
-"""Settings of the store, which is opened once."""
+_STAYS = ("data_dir", "queue_memory", "store_host", "disk_reserve", "trace")
+"""Settings of the store and of the trace log, which are opened once."""
 
 _Certificates = Sequence[tuple[EndpointConfig, ssl.SSLContext]]
 

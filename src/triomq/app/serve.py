@@ -94,6 +94,7 @@ class _Served:
             queue_memory=config.queue_memory,
             store_host=config.store_host,
             disk_reserve=config.disk_reserve,
+            trace=config.trace if config.trace.directory else None,
         ) as broker:
             broker.watch_process_memory()
             broker.context.users.secret = config.users_secret() or broker.context.users.secret

@@ -16,6 +16,7 @@ from triomq.endpoints import EndpointConfig, Synchronise
 from triomq.opening import opening
 from triomq.store import DISK_RESERVE
 from triomq.store.hosting import HostKind, StoreSettings
+from triomq.tracelog import Trace, require_pyarrow
 
 
 @opening("async with open_broker() as broker:")
@@ -30,6 +31,7 @@ async def open_broker(
     queue_memory: int = QUEUE_MEMORY,
     store_host: HostKind = "process",
     disk_reserve: int = DISK_RESERVE,
+    trace: Trace | None = None,
 ) -> AsyncIterator[Broker]:
     """Open a broker, which ends with the block.
 
@@ -58,9 +60,11 @@ async def open_broker(
             started, on a ``thread``, which is much slower while the broker is busy.
         disk_reserve: Bytes, beside the size of the store's log, that are to be free on its disk: below it publishers
             are refused as on a full disk, until there is twice as much; 0 for no such reserve.
+        trace: What is traced, and where; None for nothing.
 
     Raises:
-        ConfigError: An address cannot be used, or the configuration of a peer is wrong.
+        ConfigError: An address cannot be used, the configuration of a peer is wrong, or what the trace log needs is not
+            installed.
         StoreError: The store cannot be opened: another broker has it, a newer version wrote it, it is damaged.
         RuntimeError: This does not run in Trio.
         TypeError, ValueError: An argument is not of its type, or out of its range.
@@ -77,10 +81,12 @@ async def open_broker(
     check_number("memory_high_watermark", memory_high_watermark, 0)
     check_whole("queue_memory", queue_memory, 1)
     store = _store_settings(data_dir, store_host, disk_reserve)
+    if trace is not None:
+        require_pyarrow()
     broker: Broker | None = None
     try:
         async with open_system(supervisor=Root()) as system:
-            tree = Tree(store, queue_memory)
+            tree = Tree(store, queue_memory, trace)
             tree.memory.mark = memory_mark(memory_high_watermark)
             await tree.start(system)
             await tree.start_domain(domains[0])

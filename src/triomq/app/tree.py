@@ -25,6 +25,7 @@ from triomq.endpoints import EndpointConfig, EndpointTypes, Unfinished
 from triomq.errors import ConfigError, StoreError
 from triomq.store import Journal
 from triomq.store.hosting import StoreSettings, StoreSupervisor
+from triomq.tracelog import Recorder, Trace, TraceSupervisor
 
 _log = logging.getLogger("triomq.app")
 
@@ -47,11 +48,16 @@ class Tree:
     Args:
         store: Where the store is; None without one.
         queue_memory: Bytes of messages that each queue has in memory if there is a store.
+        trace: What is traced; None for nothing.
     """
 
-    def __init__(self, store: StoreSettings | None = None, queue_memory: int = QUEUE_MEMORY) -> None:
+    def __init__(
+        self, store: StoreSettings | None = None, queue_memory: int = QUEUE_MEMORY, trace: Trace | None = None
+    ) -> None:
         self.persistence = None if store is None else Persistence(Journal(), queue_memory)
         self._store = store
+        self._trace = trace
+        self.recorder = None if trace is None else Recorder(trace)
         self.memory = MemoryAlarm(resident=resident_memory())
         self.quotas = Quotas()
         self.unfinished = Unfinished(self.memory)
@@ -73,7 +79,7 @@ class Tree:
         """Start the actors that every broker has."""
         specs = self._domain_specs, self.endpoint_specs, self.peer_specs
         self.top = await system.start(
-            lambda: _Top(*specs, self.memory, self.unfinished, self._store_spec()), name=_BROKER
+            lambda: _Top(*specs, self.memory, self.unfinished, self._store_spec(), self._trace_spec()), name=_BROKER
         )
 
     def _store_spec(self) -> list[ChildSpec]:
@@ -81,6 +87,12 @@ class Tree:
         if settings is None or persistence is None:
             return []
         return [ChildSpec(lambda: StoreSupervisor(persistence.journal, settings), name="store")]
+
+    def _trace_spec(self) -> list[ChildSpec]:
+        trace, recorder = self._trace, self.recorder
+        if trace is None or recorder is None:
+            return []
+        return [ChildSpec(lambda: TraceSupervisor(trace, recorder), name="trace")]
 
     @property
     def recovered_domains(self) -> list[str]:
@@ -110,6 +122,8 @@ class Tree:
     async def start_domain(self, name: str) -> Ref:
         """Start a domain with the standard sinks; recover it first if it is in the store."""
         directory = Directory(name, self.codecs, self.memory, self.persistence, self.quotas)
+        if self.recorder is not None:
+            directory.trace(self.recorder)
         for number, _ in enumerate(recovering(directory), 1):
             if number % _STEPS == 0:
                 await trio.lowlevel.checkpoint()
@@ -176,6 +190,7 @@ class _Top(Supervisor):
         memory: Watches the memory of the domains' queues.
         unfinished: Watches the memory of messages that have not arrived completely.
         store: The store's actor, if there is one.
+        trace: The trace log's actor, if there is one; last, so that no other is restarted with it.
     """
 
     def __init__(
@@ -186,6 +201,7 @@ class _Top(Supervisor):
         memory: MemoryAlarm,
         unfinished: Unfinished,
         store: Sequence[ChildSpec],
+        trace: Sequence[ChildSpec],
     ) -> None:
         super().__init__(
             [
@@ -194,6 +210,7 @@ class _Top(Supervisor):
                 ChildSpec(DynamicSupervisor, name="consumers"),
                 ChildSpec(lambda: _Specified(endpoints), name="endpoints"),
                 ChildSpec(lambda: _Specified(peers), name="peers"),
+                *trace,
             ],
             strategy="rest_for_one",
         )

@@ -3,8 +3,9 @@
 Start with ``triomq.chunks.layout``, which has the table of the format.
 """
 
-from triomq.chunks.columns import Column, Columns, StreamRecord
-from triomq.chunks.encoding import RecordRun, encode_chunk
+from triomq.chunks.column import Column
+from triomq.chunks.columns import Columns, StreamRecord
+from triomq.chunks.encoding import RecordRun, encode_chunk, encode_columns
 from triomq.chunks.layout import (
     CHUNK_HEAD_SIZE,
     ChunkHead,
@@ -13,12 +14,13 @@ from triomq.chunks.layout import (
     read_chunk_head,
     split_chunks,
 )
-from triomq.chunks.rewriting import cut_chunk, merge_chunks, move_chunk
+from triomq.chunks.rewriting import MovableChunk, cut_chunk, merge_chunks, relabel_chunk
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
     # writing
     "RecordRun",
     "encode_chunk",
+    "encode_columns",
     # looking at
     "CHUNK_HEAD_SIZE",
     "ChunkHead",
@@ -27,9 +29,10 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "read_chunk_head",
     "split_chunks",
     # rewriting
+    "MovableChunk",
     "cut_chunk",
     "merge_chunks",
-    "move_chunk",
+    "relabel_chunk",
     # reading
     "Column",
     "Columns",

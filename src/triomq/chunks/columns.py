@@ -4,36 +4,13 @@ The chunk must have been checked (``check_chunk``); otherwise what is read of a 
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import msgspec
 
+from triomq.chunks.column import Column, cut_pieces
 from triomq.chunks.encoding import RecordRun
 from triomq.chunks.layout import ChunkParts, read_chunk_head
-
-
-class Column(NamedTuple):
-    """Bytes of each record.
-
-    Args:
-        lengths: How many bytes each record has; of four bytes each.
-        data: All of them, one behind the other.
-    """
-
-    lengths: "memoryview[int] | array[int]"
-    data: bytes | memoryview
-
-    def each(self) -> list[bytes]:
-        """Return the bytes of each record."""
-        return cut_pieces(self.lengths, self.data)
-
-
-def cut_pieces(lengths: Sequence[int], data: bytes | memoryview) -> list[bytes]:
-    """Return the pieces that stand one behind the other."""
-    octets = data if isinstance(data, bytes) else data.tobytes()  # slices of a view are slower, and views again
-    return [octets[start:stop] for start, stop in pairwise(accumulate(lengths, initial=0))]
 
 
 class StreamRecord(msgspec.Struct, frozen=True, gc=False):
@@ -88,10 +65,19 @@ class Columns:
         shared = [head.key for head in self.run_heads]
         return self._expanded(shared, self._parts.key_lengths, self._parts.keys)
 
+    def longest_key(self) -> int:
+        """Return the bytes of the longest key."""
+        shared = [len(head.key) for head in self.run_heads if head.key is not None]
+        return max(max(shared, default=0), max(self._parts.key_lengths, default=0))
+
     def properties(self) -> Column:
         """Return the properties, also of runs that share them."""
         shared = [head.properties for head in self.run_heads]
         return self._expanded(shared, self._parts.property_lengths, self._parts.properties)
+
+    def own_properties(self) -> list[bytes]:
+        """Return the properties of the records that have their own."""
+        return cut_pieces(self._parts.property_lengths, self._parts.properties)
 
     def times(self) -> "array[int]":
         """Return when each record was appended, in microseconds since 1970; of eight bytes each."""

@@ -1,19 +1,33 @@
-"""From runs of records to a chunk.
+"""From runs of records, or from columns, to a chunk.
 
-A run of fewer than ``_FEW`` records has its keys and properties in columns, also if there is one for all: the next run
-mostly has others, and so both can be one run, and do not need a run head each.
+Who has columns, as Arrow does, writes them as they are (``encode_columns``): one run, and no object for a record.
+
+What has runs is gathered (``encode_chunk``). There, a run of fewer than ``_FEW`` records has its keys and properties in
+columns, also if there is one for all: the next run mostly has others, and so both can be one run, and do not need a
+run head each.
 
 Values are copied once: beyond some 100 KiB the allocator may ask the system for each piece of memory, whose pages then
 fault one by one, and a further copy of so much may cost more than all the rest.
 """
 
+from array import array
 from collections.abc import Sequence
 from io import BytesIO
 from zlib import crc32
 
 import msgspec
 
-from triomq.chunks.layout import CHUNK_HEAD_SIZE, ChunkHead, encode_head, encode_run_heads, u32s, u64s
+from triomq.chunks.column import Column
+from triomq.chunks.layout import (
+    CHUNK_HEAD_SIZE,
+    ChunkHead,
+    RunHead,
+    encode_head,
+    encode_run_heads,
+    numbers_of,
+    u32s,
+    u64s,
+)
 
 _FEW = 8
 """Records of a run from which on what they share is written once: a run and its head take about as many lengths."""
@@ -58,6 +72,70 @@ def encode_chunk(first: int, time: int, runs: Sequence[RecordRun]) -> bytes:
     for run in runs:
         writer.add(run)
     return writer.finish(first, time)
+
+
+def encode_columns(
+    codec: int,
+    sink: bytes,
+    key: bytes | Column,
+    properties: bytes | Column,
+    values: Column,
+    *,
+    mark: int = 0,
+    first: int = 0,
+    time: int = 0,
+) -> bytes:
+    """Return a chunk that is one run of records; for who has columns already.
+
+    Args:
+        codec: How their properties are encoded.
+        sink: The name that they were published to.
+        key: The key of all of them, or the key of each.
+        properties: The encoded properties of all of them, or of each.
+        values: Their bodies, at least one.
+        mark: The codec's own mark for their properties.
+        first: The offset of the first record.
+        time: When all of them were appended, in microseconds since 1970.
+
+    Raises:
+        ValueError: The columns do not fit together, or have more than 4 GiB.
+    """
+    count = len(values.lengths)
+    keys = _NO_COLUMN if isinstance(key, bytes) else key
+    own = _NO_COLUMN if isinstance(properties, bytes) else properties
+    for column in (values, keys, own):
+        if column is not _NO_COLUMN and not 0 < count == len(column.lengths):
+            raise ValueError(f"a column has {len(column.lengths)} records, and the values are {count}")
+        if sum(column.lengths) != len(column.data):
+            raise ValueError(f"a column has {len(column.data)} bytes, and its lengths add up to {sum(column.lengths)}")
+    run_head = RunHead(
+        codec,
+        mark,
+        sink,
+        key if isinstance(key, bytes) else None,
+        properties if isinstance(properties, bytes) else None,
+    )
+    heads = encode_run_heads([run_head])
+    head = ChunkHead(
+        first,
+        time,
+        time,
+        count,
+        1,
+        len(keys.lengths),
+        len(own.lengths),
+        len(heads),
+        len(keys.data),
+        len(own.data),
+        len(values.data),
+        0,
+    )
+    lengths = [numbers_of(column.lengths) for column in (values, keys, own)]
+    columns = [u64s([0]), u32s([count, 0]), *lengths, heads, keys.data, own.data, values.data]
+    return assemble_chunk(head, columns)
+
+
+_NO_COLUMN = Column(array("I"), b"")
 
 
 class ColumnWriter:

@@ -41,7 +41,7 @@ columns are where processors and Arrow want them.
 - What all records of a run share is in its head, once; many runs may have one head. A nil there means that each record
   has its own.
 - Times count from the head's, and offsets from ``first``, so that records that were staged are given both by writing
-  the head anew (``move_chunk``), and nothing else is read.
+  the head anew (``MovableChunk``), and nothing else is read.
 - The two checksums cover every byte. Lengths are checked as well (``check_chunk``), since whoever knows the format can
   write a checksum: what has passed the check is read without any other.
 - Sink, key and properties are opaque. ``codec`` says how properties are encoded, and ``mark`` is the codec's own.
@@ -264,6 +264,11 @@ def u32s(numbers: Iterable[int]) -> bytes:
 def u64s(numbers: Iterable[int]) -> bytes:
     """Return a column of large numbers."""
     return _encoded(array("Q", numbers))
+
+
+def numbers_of(column: "memoryview[int] | array[int]") -> bytes | memoryview:
+    """Return the bytes of a column of numbers, of four bytes each; no copy is made, except on big-endian machines."""
+    return memoryview(column).cast("B") if _IS_LITTLE else u32s(column)
 
 
 def _encoded(numbers: "array[int]") -> bytes:

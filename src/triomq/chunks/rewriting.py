@@ -4,6 +4,7 @@ Values are copied as they are, in pieces that are as long as the chunks.
 """
 
 from collections.abc import Sequence
+from io import BytesIO
 from itertools import pairwise
 
 import msgspec
@@ -23,20 +24,60 @@ from triomq.chunks.layout import (
 )
 
 
-def move_chunk(data: bytes, first: int, time: int) -> bytes:
-    """Return a chunk with other offsets and times; of its records nothing is read.
+class MovableChunk:
+    """A chunk whose offsets and times are given later, at the price of its head: of its records nothing is read then.
 
     Args:
-        data: The chunk.
-        first: The offset that its first record is to have.
-        time: When that is to have been appended, in microseconds since 1970; the others follow as they did.
+        data: The chunk, which is copied here.
+
+    ``head`` is what it had.
 
     Raises:
         ChunkDamaged: Its head is not what was written.
     """
+
+    __slots__ = ("_data", "head", "size")
+
+    def __init__(self, data: bytes) -> None:
+        self.head = read_chunk_head(data)
+        self.size = len(data)
+        self._data = BytesIO(bytes(memoryview(data)))  # what nobody else refers to is written to where it is
+
+    def moved(self, first: int, time: int) -> bytes:
+        """Return it at another place; a second time it is copied.
+
+        Args:
+            first: The offset that its first record is to have.
+            time: When that is to have been appended, in microseconds since 1970; the others follow as they did.
+        """
+        head, last = self.head, time + self.head.last_time - self.head.time
+        self._data.seek(0)
+        self._data.write(encode_head(msgspec.structs.replace(head, first=first, time=time, last_time=last)))
+        return self._data.getvalue()
+
+
+def relabel_chunk(data: bytes, heads: Sequence[RunHead]) -> bytes:
+    """Return a checked chunk with other heads of its runs, and one time for all of its records.
+
+    Args:
+        data: The chunk.
+        heads: One for each run, in their order; they have keys and properties where the old ones have.
+    """
     head = read_chunk_head(data)
-    moved = msgspec.structs.replace(head, first=first, time=time, last_time=time + head.last_time - head.time)
-    return encode_head(moved) + data[CHUNK_HEAD_SIZE:]
+    parts = ChunkParts(data, head)
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(heads))}
+    encoded = encode_run_heads(list(numbers))
+    lengths = memoryview(data)[CHUNK_HEAD_SIZE + 16 * head.runs : CHUNK_HEAD_SIZE + head.numbers_size]
+    columns: list[bytes | memoryview] = [
+        u64s([0]) * head.runs,
+        u32s([*parts.run_counts, *(numbers[each] for each in heads)]),
+        lengths,
+        encoded,
+        parts.keys,
+        parts.properties,
+        parts.values,
+    ]
+    return assemble_chunk(msgspec.structs.replace(head, last_time=head.time, heads_size=len(encoded)), columns)
 
 
 def cut_chunk(data: bytes | memoryview, first: int, stop: int) -> bytes:

@@ -46,6 +46,24 @@ if TYPE_CHECKING:
     from triomq.clients.emqp.url import EMQPUrl as EMQPUrl
     from triomq.clients.emqp.url import parse_emqp_url as parse_emqp_url
     from triomq.clients.emqp.worker import EMQPWorker as EMQPWorker
+    from triomq.clients.mtl.connection import MTLConnection as MTLConnection
+    from triomq.clients.mtl.connection import MTLStatistics as MTLStatistics
+    from triomq.clients.mtl.delivery import MTLDelivery as MTLDelivery
+    from triomq.clients.mtl.opening import open_mtl as open_mtl
+    from triomq.clients.mtl.reader import MTLReader as MTLReader
+    from triomq.clients.mtl.url import MTLUrl as MTLUrl
+    from triomq.clients.mtl.url import parse_mtl_url as parse_mtl_url
+    from triomq.clients.mtl.writer import MTLPipeline as MTLPipeline
+    from triomq.clients.mtl.writer import MTLWriter as MTLWriter
+    from triomq.clients.restms.connection import RestMSConnection as RestMSConnection
+    from triomq.clients.restms.delivery import RestMSDelivery as RestMSDelivery
+    from triomq.clients.restms.feed import RestMSFeed as RestMSFeed
+    from triomq.clients.restms.feed import RestMSMessage as RestMSMessage
+    from triomq.clients.restms.opening import open_restms as open_restms
+    from triomq.clients.restms.pipe import RestMSPipe as RestMSPipe
+    from triomq.clients.restms.requests import RestMSStatistics as RestMSStatistics
+    from triomq.clients.restms.url import RestMSUrl as RestMSUrl
+    from triomq.clients.restms.url import parse_restms_url as parse_restms_url
     from triomq.clients.tap.connection import TapConnection as TapConnection
     from triomq.clients.tap.connection import open_tap as open_tap
     from triomq.clients.tap.url import TapUrl as TapUrl
@@ -84,6 +102,13 @@ _MODULES = {
     "EMQPWorker": "triomq.clients.emqp.worker",
     "Fetched": "triomq.clients.amqp.delivery",
     "GroupPosition": "triomq.protocols.tap",
+    "MTLConnection": "triomq.clients.mtl.connection",
+    "MTLDelivery": "triomq.clients.mtl.delivery",
+    "MTLPipeline": "triomq.clients.mtl.writer",
+    "MTLReader": "triomq.clients.mtl.reader",
+    "MTLStatistics": "triomq.clients.mtl.connection",
+    "MTLUrl": "triomq.clients.mtl.url",
+    "MTLWriter": "triomq.clients.mtl.writer",
     "MemoryConnector": "triomq.clients.emqp.connector",
     "NotAnswered": "triomq.clients.emqp.request",
     "PartitionBounds": "triomq.protocols.tap",
@@ -91,6 +116,13 @@ _MODULES = {
     "PeeringHandler": "triomq.clients.amqp.peering",
     "Pipeline": "triomq.clients.amqp.pipeline",
     "Reconnect": "triomq.clients.amqp.connecting",
+    "RestMSConnection": "triomq.clients.restms.connection",
+    "RestMSDelivery": "triomq.clients.restms.delivery",
+    "RestMSFeed": "triomq.clients.restms.feed",
+    "RestMSMessage": "triomq.clients.restms.feed",
+    "RestMSPipe": "triomq.clients.restms.pipe",
+    "RestMSStatistics": "triomq.clients.restms.requests",
+    "RestMSUrl": "triomq.clients.restms.url",
     "ReturnedMessage": "triomq.clients.amqp.delivery",
     "TapConnection": "triomq.clients.tap.connection",
     "TapUrl": "triomq.clients.tap.url",
@@ -100,10 +132,14 @@ _MODULES = {
     "open_dmp_sink": "triomq.clients.dmp.sink",
     "open_emqp": "triomq.clients.emqp.opening",
     "open_emqp_worker": "triomq.clients.emqp.opening",
+    "open_mtl": "triomq.clients.mtl.opening",
     "open_peering": "triomq.clients.amqp.peering",
+    "open_restms": "triomq.clients.restms.opening",
     "open_tap": "triomq.clients.tap.connection",
     "parse_amqp_url": "triomq.clients.url",
     "parse_emqp_url": "triomq.clients.emqp.url",
+    "parse_mtl_url": "triomq.clients.mtl.url",
+    "parse_restms_url": "triomq.clients.restms.url",
     "parse_tap_url": "triomq.clients.tap.url",
 }
 
@@ -139,6 +175,14 @@ __all__ = [
     "EMQPWorker",
     "Fetched",
     "GroupPosition",
+    # MTL
+    "MTLConnection",
+    "MTLDelivery",
+    "MTLPipeline",
+    "MTLReader",
+    "MTLStatistics",
+    "MTLUrl",
+    "MTLWriter",
     "MemoryConnector",
     "NotAnswered",
     "PartitionBounds",
@@ -147,6 +191,14 @@ __all__ = [
     "PeeringHandler",
     "Pipeline",
     "Reconnect",
+    # RestMS
+    "RestMSConnection",
+    "RestMSDelivery",
+    "RestMSFeed",
+    "RestMSMessage",
+    "RestMSPipe",
+    "RestMSStatistics",
+    "RestMSUrl",
     "ReturnedMessage",
     # Streams by ranges
     "TapConnection",
@@ -157,10 +209,14 @@ __all__ = [
     "open_dmp_sink",
     "open_emqp",
     "open_emqp_worker",
+    "open_mtl",
     "open_peering",
+    "open_restms",
     "open_tap",
     "parse_amqp_url",
     "parse_emqp_url",
+    "parse_mtl_url",
+    "parse_restms_url",
     "parse_tap_url",
 ]
 

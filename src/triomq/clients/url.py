@@ -9,7 +9,15 @@ from urllib.parse import SplitResult, unquote
 
 import msgspec
 
-from triomq.clients.url_options import one_of, place_of, read_credentials, read_options, read_seconds, split_url
+from triomq.clients.url_options import (
+    one_of,
+    place_of,
+    read_credentials,
+    read_options,
+    read_seconds,
+    split_url,
+    virtual_host_of,
+)
 from triomq.errors import ConfigError
 
 DEFAULT_PORT = 5672
@@ -79,12 +87,8 @@ _EXAMPLE = (
 
 
 def _tcp(parts: SplitResult, port: int | None) -> AMQPUrl:
-    # As AMQP clients have it: no path and an empty one are "/", and a slash in the name itself is written %2F.
-    name = unquote(parts.path[1:])
-    if "/" in parts.path[1:]:
-        raise ConfigError(f"the virtual host {name!r} has a slash in it; write %2F for each")
     host = unquote(parts.hostname or "127.0.0.1")
-    return AMQPUrl(host=host, port=DEFAULT_PORT if port is None else port, virtual_host=name or "/")
+    return AMQPUrl(host=host, port=DEFAULT_PORT if port is None else port, virtual_host=virtual_host_of(parts))
 
 
 def _unix(parts: SplitResult, port: int | None) -> AMQPUrl:

@@ -1,6 +1,7 @@
 """What the URLs of all protocols have in common: where, who logs in, and the options behind the question mark."""
 
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -42,6 +43,11 @@ def place_of(host: str, port: int, path: str) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def zmq_address(host: str, port: int) -> str:
+    """Return a host and a port as ZeroMQ has them."""
+    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+
+
 def read_credentials(parts: SplitResult) -> dict[str, str]:
     """Return the user and the password, those of them that the URL has."""
     found = {"user": parts.username, "password": parts.password}
@@ -78,6 +84,35 @@ def read_seconds(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise ValueError("seconds, more than 0")
     return seconds
+
+
+def read_file_name(text: str) -> str:
+    """Return the name of a file that is there; raises ValueError as ``read_options`` wants it."""
+    if not Path(text).is_file():
+        raise ValueError("a file that is there")
+    return text
+
+
+def require_both_keys(options: Mapping[str, object]) -> None:
+    """Refuse one of the options ``keys`` and ``server_key`` (CURVE) without the other.
+
+    Raises:
+        ConfigError: There is one alone.
+    """
+    if bool(options.get("keys")) != bool(options.get("server_key")):
+        raise ConfigError("the URL has one of keys and server_key; each needs the other")
+
+
+def virtual_host_of(parts: SplitResult) -> str:
+    """Return the virtual host that a URL's path is; no path, and an empty one, are ``/``.
+
+    Raises:
+        ConfigError: It has a slash in it that is not written %2F.
+    """
+    name = unquote(parts.path[1:])
+    if "/" in parts.path[1:]:
+        raise ConfigError(f"the virtual host {name!r} has a slash in it; write %2F for each")
+    return name or "/"
 
 
 def one_of(*words: str) -> Callable[[str], str]:

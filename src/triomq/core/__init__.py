@@ -4,6 +4,7 @@ from triomq.core.access import EVERYTHING, Permissions
 from triomq.core.backlog import Entry
 from triomq.core.batch import Batch
 from triomq.core.clock import Clock
+from triomq.core.codecs import Amend, Codecs, amend_core, core_message
 from triomq.core.delivery import (
     CloseFeed,
     Deliver,
@@ -20,22 +21,12 @@ from triomq.core.dispatch.slots import Slots
 from triomq.core.dispatch.subscription import Subscription
 from triomq.core.ledger import Ledger, Numbered, Settler, postpone, settle
 from triomq.core.memory import MemoryAlarm, Process, anonymous_memory, knows_process_memory, process_memory
-from triomq.core.message import CORE_CODEC, Head, QueueMessage, Stretch, Traits, body_of, properties_of, traits_of
+from triomq.core.message import Head, QueueMessage, Stretch, Traits, body_of, properties_of, traits_of
 from triomq.core.packing import pack_arguments, unpack_arguments
 from triomq.core.persistence.keyed_records import KeyedRecords
 from triomq.core.persistence.persistence import QUEUE_MEMORY, Persistence
 from triomq.core.persistence.recorded_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.persistence.records import decode_key, encode_key, encode_options
-from triomq.core.properties import (
-    Amend,
-    Codecs,
-    HeaderValue,
-    Properties,
-    amend_core,
-    core_message,
-    decode_core,
-    encode_core,
-)
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.publishing.credit import LONGEST_PAUSE, Pause
 from triomq.core.publishing.mix import Taken
@@ -49,6 +40,7 @@ from triomq.core.publishing.waiting_publisher import WaitingPublisher, makes_wai
 from triomq.core.queue.browse import Browse, Discard, Purge
 from triomq.core.queue.deadletter import Reason
 from triomq.core.queue.limits import bytes_ready
+from triomq.core.queue.moved import MovedFrom
 from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics, StreamStatistics
 from triomq.core.refusals import (
     Forbidden,
@@ -63,12 +55,14 @@ from triomq.core.refusals import (
 from triomq.core.routing.bindings import Binding, Target, make_binding
 from triomq.core.routing.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.routing.sink import SinkState
+from triomq.core.streams.ledgers import GroupLedger, Leased, LeaseMessages, Ledgers, ledgers_of
 from triomq.core.streams.partitions import (
     MOST_PARTITIONS,
     DeclareStream,
     DeleteStream,
     partition_name,
     partitions_of,
+    stream_names,
     stream_of,
 )
 from triomq.core.streams.requests import (
@@ -84,7 +78,8 @@ from triomq.core.streams.requests import (
     read_records,
     send_records,
 )
-from triomq.core.streams.staging import StageKey, Stages, stages_of
+from triomq.core.streams.stage_target import StageTarget
+from triomq.core.streams.staging import MOST_BATCH, StageKey, Stages, stages_of
 from triomq.core.streams.start import Bounds, FromOffset, Place, Since, Start
 from triomq.core.topology.directory import Directory, Route
 from triomq.core.topology.domain import Domain
@@ -114,6 +109,7 @@ from triomq.core.topology.requests import (
     Unbind,
 )
 from triomq.core.topology.session import Session
+from triomq.core.topology.tracer import JobEvent, Tracer
 from triomq.errors import (
     ForeignResource,
     Inequivalent,
@@ -133,6 +129,7 @@ from triomq.errors import (
     SinkInternal,
     SinkInUse,
 )
+from triomq.properties import CORE_CODEC, HeaderValue, Properties, decode_core, encode_core
 from triomq.store import RecordKind
 
 __all__ = [
@@ -141,6 +138,7 @@ __all__ = [
     "HASHABLE",
     "LEASE_SECONDS",
     "LONGEST_PAUSE",
+    "MOST_BATCH",
     "MOST_PARTITIONS",
     "QUEUE_MEMORY",
     "Action",
@@ -186,19 +184,25 @@ __all__ = [
     "ForgetOrigin",
     "FromOffset",
     "Get",
+    "GroupLedger",
     "HandedOut",
     "Head",
     "HeaderValue",
     "InExclusiveUse",
     "Inequivalent",
+    "JobEvent",
     "KeyedRecords",
     "Lease",
     "LeaseInvalid",
+    "LeaseMessages",
     "LeaseTarget",
+    "Leased",
     "Leases",
     "Ledger",
+    "Ledgers",
     "MemoryAlarm",
     "MoveFeed",
+    "MovedFrom",
     "NoSuchQueue",
     "NoSuchSink",
     "NotForStreams",
@@ -269,6 +273,7 @@ __all__ = [
     "SinkState",
     "Slots",
     "StageKey",
+    "StageTarget",
     "Stages",
     "Start",
     "StreamOptions",
@@ -279,6 +284,7 @@ __all__ = [
     "Target",
     "TooManyKeys",
     "TooManyLeases",
+    "Tracer",
     "Traits",
     "Transaction",
     "Unbind",
@@ -299,6 +305,7 @@ __all__ = [
     "encode_options",
     "find_since",
     "knows_process_memory",
+    "ledgers_of",
     "make_binding",
     "make_predicate",
     "makes_wait",
@@ -317,6 +324,7 @@ __all__ = [
     "send_records",
     "settle",
     "stages_of",
+    "stream_names",
     "stream_of",
     "take_now",
     "traits_of",

@@ -73,6 +73,13 @@ class Batch(msgspec.Struct, eq=False):
         theirs = [heads[position] for position, _ in found]
         return Stretch(theirs[0] if theirs else self.head, left, theirs)
 
+    def unsettled_ids(self, positions: Sequence[int] | None = None) -> Sequence[int]:
+        """Return the ids of messages that are not settled yet: all of them, or those that are at some positions."""
+        if positions is None and self.left == len(self.ids):
+            return self.ids
+        going = range(len(self.contents)) if positions is None else dict.fromkeys(positions)
+        return [self.ids[position] for position in going if self.contents[position] is not None]
+
     def unsettled(self) -> list[int]:
         """List the positions that are not settled yet."""
         return [position for position, content in enumerate(self.contents) if content is not None]

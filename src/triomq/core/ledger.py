@@ -171,6 +171,10 @@ class Ledger:
         """Whether nothing is unsettled."""
         return not self._entries and not self._older
 
+    def __len__(self) -> int:
+        """Count what is unsettled."""
+        return sum(map(len, self._tables))
+
     @property
     def oldest(self) -> int:
         """The number of the delivery that is unsettled for longest; the next number if there is none."""
@@ -264,10 +268,13 @@ class Ledger:
         Raises:
             UnknownDelivery: The number leads nowhere; nothing is settled.
         """
-        entries = self._entries
-        if number and number not in entries and self.find(number) is None:
+        if number and number not in self._entries and self.find(number) is None:
             raise UnknownDelivery(number)
-        last = number or self.next_number - 1
+        self.settle_through(number or self.next_number - 1, outcome)
+
+    def settle_through(self, last: int, outcome: Outcome) -> None:
+        """Settle all deliveries up to a number, which was given, whether or not it still leads anywhere."""
+        entries = self._entries
         if self._older:
             self._settle_many(last, outcome)
             return

@@ -163,6 +163,9 @@ class MemoryAlarm:
             return
         held = sum(bytes_in(queue) for directory in self._directories for queue in directory.queues.values())
         held += sum(directory.stages.size for directory in self._directories if directory.stages is not None)
+        for directory in self._directories:
+            if directory.ledgers is not None:
+                held += sum(bytes_in(ledger.state) for ledger in directory.ledgers)
         if held > self.mark and self._resident is not None:
             held = min(held, self._resident())
         self.held = held

@@ -25,8 +25,7 @@ from typing import NamedTuple
 
 import msgspec
 
-CORE_CODEC = 0
-"""The codec tag of properties in the core's own form."""
+from triomq.properties import CORE_CODEC
 
 _TRAITS = 4096  # that are remembered: a few for each publisher
 

@@ -1,38 +1,8 @@
-"""Packing: header values and arguments in MessagePack, such that they come back as they were.
+"""Packing: arguments in MessagePack, such that they come back as they were."""
 
-MessagePack has no word for decimals, nor for a date and time without a zone; they are packed as extensions.
-"""
+from msgspec.msgpack import Decoder, Encoder
 
-from datetime import datetime
-from decimal import Decimal
-
-from msgspec.msgpack import Decoder, Encoder, Ext
-
-_DECIMAL = 1
-_LOCAL_TIME = 2
-"""Numbers of the extensions; written to disk, so never reused."""
-
-
-def packable(value: object) -> object:
-    """Return the same value with extensions for what MessagePack has no word for."""
-    match value:
-        case Decimal():
-            return Ext(_DECIMAL, str(value).encode())
-        case datetime(tzinfo=None):
-            return Ext(_LOCAL_TIME, value.isoformat().encode())
-        case dict():
-            return {name: packable(item) for name, item in value.items()}
-        case list() | tuple():
-            return [packable(item) for item in value]
-        case _:
-            return value
-
-
-def from_extension(code: int, data: memoryview) -> object:
-    """Return the value that an extension stands for; msgspec's ``ext_hook``."""
-    text = bytes(data).decode()
-    return Decimal(text) if code == _DECIMAL else datetime.fromisoformat(text)
-
+from triomq.properties import from_extension, packable
 
 _encoder = Encoder(order="deterministic")
 _decoder = Decoder(dict[str, object], ext_hook=from_extension)

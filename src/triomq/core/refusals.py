@@ -18,14 +18,14 @@ class Forbidden(AccessRefused):
     """The user may not publish there, or not consume from there.
 
     Args:
-        kind: ``"sink"`` or ``"queue"``.
+        kind: ``"sink"`` or ``"queue"``; ``"queue or stream"`` where it is published into.
         name: Its name.
     """
 
     def __init__(self, kind: str, name: str) -> None:
         self.kind = kind
         self.name = name
-        what = "publish into" if kind == "sink" else "consume from"
+        what = "consume from" if kind == "queue" else "publish into"
         super().__init__(f"the user may not {what} {kind} {name!r}; an administrator can grant that")
 
 

@@ -20,6 +20,7 @@ from triomq.endpoints.dmp.connection import DMP
 from triomq.endpoints.emqp.config import EMQP
 from triomq.endpoints.emqp.shared import shared_peers
 from triomq.endpoints.federation.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
+from triomq.endpoints.mtl.config import MTL
 from triomq.endpoints.registry import (
     DEFAULT_DIRECT,
     DEFAULT_ENDPOINTS,
@@ -28,6 +29,7 @@ from triomq.endpoints.registry import (
     EndpointTypes,
     decode_endpoint,
 )
+from triomq.endpoints.restms.config import RestMS
 from triomq.endpoints.tap.config import Tap
 from triomq.transports import TLS
 
@@ -39,6 +41,7 @@ __all__ = [
     "DMP",
     "EMQP",
     "GROUP",
+    "MTL",
     "TLS",
     "AMQPEndpoint",
     "BrokerContext",
@@ -59,6 +62,7 @@ __all__ = [
     "PeerActor",
     "PeerStatistics",
     "RenewCertificates",
+    "RestMS",
     "Role",
     "SASLLogin",
     "ScheduleStatistics",

@@ -21,6 +21,8 @@ from triomq.endpoints.base.endpoint_config import EndpointConfig
 from triomq.endpoints.direct import DirectProtocol
 from triomq.endpoints.dmp.connection import DMP
 from triomq.endpoints.emqp.config import EMQP
+from triomq.endpoints.mtl.config import MTL
+from triomq.endpoints.restms.config import RestMS
 from triomq.endpoints.tap.config import Tap
 from triomq.errors import ConfigError
 
@@ -36,7 +38,13 @@ DEFAULT_TYPE: Final = "amqp"
 DEFAULT_DIRECT: Final[DirectProtocol] = DMP
 """What direct connections speak, on the port of whichever endpoint has them."""
 
-_BUILT_IN: Final[Mapping[str, type[EndpointConfig]]] = {"amqp": AMQP, "emqp": EMQP, "tap": Tap}
+_BUILT_IN: Final[Mapping[str, type[EndpointConfig]]] = {
+    "amqp": AMQP,
+    "emqp": EMQP,
+    "tap": Tap,
+    "restms": RestMS,
+    "mtl": MTL,
+}
 
 
 class EndpointTypes(Mapping[str, type[EndpointConfig]]):

@@ -34,6 +34,7 @@ from collections.abc import (
 from functools import cached_property
 from itertools import islice
 from pathlib import PurePath
+from types import UnionType
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -162,7 +163,7 @@ class Conversion:
 
     def _say_all(self, kinds: tuple[type, ...]) -> bool:
         """Return whether each call with arguments of these types is right, if one was."""
-        expected = (self._kinds.get(name, Any) for name in self.signature.parameters)
+        expected = (self.kinds.get(name, Any) for name in self.signature.parameters)
         return _PLAIN.issuperset(kinds) and all(kind in _PLAIN or kind is Any for kind in islice(expected, len(kinds)))
 
     def decode(self, payload: bytes) -> Given:
@@ -231,7 +232,7 @@ class Conversion:
 
     def _struct(self, names: list[str], *, array_like: bool = False) -> type[msgspec.Struct]:
         """Make a Struct of parameters; its fields have names of their own, since a Struct's methods have names too."""
-        fields = [(f"p{place}", self._kinds.get(name, Any), _MISSING) for place, name in enumerate(names)]
+        fields = [(f"p{place}", self.kinds.get(name, Any), _MISSING) for place, name in enumerate(names)]
         return msgspec.defstruct(
             "Arguments",
             fields,
@@ -271,7 +272,7 @@ class Conversion:
         return read
 
     def _convert(self, name: str, value: object) -> object:
-        kind: Any = self._kinds.get(name, Any)
+        kind: Any = self.kinds.get(name, Any)
         if self.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
             kind = tuple[kind, ...]
         elif self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
@@ -349,18 +350,19 @@ class Conversion:
 
     @cached_property
     def _read_result(self) -> Callable[[bytes], Any]:
-        kind = self._kinds.get("return", Any)
+        kind = self.kinds.get("return", Any)
         if typing.get_origin(kind) in _ITERATORS:
             kind = None  # a stream ends without a result
         return self._typed_decoder(msgspec.defstruct("Result", [("value", kind)])).decode
 
     @cached_property
     def _read_item(self) -> Callable[[bytes], object]:
-        arguments = typing.get_args(self._kinds.get("return", Any))
+        arguments = typing.get_args(self.kinds.get("return", Any))
         return self._typed_decoder(arguments[0] if arguments else Any).decode
 
     @cached_property
-    def _kinds(self) -> dict[str, Any]:
+    def kinds(self) -> dict[str, Any]:
+        """The annotations, as classes."""
         try:
             kinds = typing.get_type_hints(inspect.unwrap(self._function), include_extras=True)
         except NameError as error:
@@ -393,7 +395,7 @@ def _refuse_foreign(kind: Any) -> None:
     for inner in typing.get_args(kind):
         _refuse_foreign(inner)
     kind = typing.get_origin(kind) or kind
-    if not isinstance(kind, type) or issubclass(kind, PurePath) or hasattr(kind, "model_validate"):
+    if not isinstance(kind, type) or kind is UnionType or issubclass(kind, PurePath) or hasattr(kind, "model_validate"):
         return
     if isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.CustomType) and kind not in _ITERATORS:
         raise TypeError(f"{kind.__name__} has no form in JSON; use a dataclass or a msgspec.Struct")

@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -73,6 +74,16 @@ class JobDefinition:
     def __repr__(self) -> str:
         """Show the name."""
         return f"<JobDefinition {self.name}>"
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The function's."""
+        return self._conversion.signature
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Those of its arguments, and ``return``; raises ``ConfigError`` if they cannot be read."""
+        return self._conversion.kinds
 
     # For callers
 

@@ -75,7 +75,13 @@ def describe(error: BaseException, *, depth: int = 0) -> Failure:
     if isinstance(error, BaseExceptionGroup) and depth < _DEEPEST:
         errors = tuple(describe(each, depth=depth + 1) for each in error.exceptions[:_MOST_ERRORS])
     longest = _LONGEST_TRACEBACK >> (2 * depth)
-    return Failure(type(error).__qualname__, _text(error), _shortened(_traceback(error), longest), errors)
+    shown = _printable(_shortened(_traceback(error), longest))
+    return Failure(_printable(type(error).__qualname__), _printable(_text(error)), shown, errors)
+
+
+def _printable(text: str) -> str:
+    """Write what UTF-8 has no bytes for, as in a file's name that is not UTF-8, in the way of a literal."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _text(error: BaseException) -> str:
@@ -102,7 +108,7 @@ def _shortened(text: str, longest: int) -> str:
     return f"{text[: longest // 3]}\n…\n{text[-longest * 2 // 3 :]}"
 
 
-class _Ended(Protocol):
+class _HowItEnded(Protocol):
     """An extension frame, or a state."""
 
     @property
@@ -115,7 +121,7 @@ class _Ended(Protocol):
     def traceback(self) -> str: ...
 
 
-def error_of(job: str, name: str, ended: _Ended, message: bytes = b"") -> JobFailed:
+def error_of(job: str, name: str, ended: _HowItEnded, message: bytes = b"") -> JobFailed:
     """Return the error that a caller gets for a job that has ended otherwise than well.
 
     Args:

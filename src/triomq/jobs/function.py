@@ -5,15 +5,17 @@ from contextlib import asynccontextmanager
 from copy import copy
 from functools import partial, update_wrapper
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from triomq.errors import WrongArguments
+from triomq.errors import ConfigError, WrongArguments
 from triomq.jobs.definition import JobDefinition
 from triomq.jobs.mappable import OneFirst, ThreeFirst, TwoFirst
 from triomq.jobs.orders import CallOptions, JobOrder, OrderForm
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from triomq.jobs.blocking import BlockingCalls, BlockingStreams
     from triomq.jobs.handle import Job, JobStream
@@ -65,6 +67,11 @@ class Sender(Generic[P]):
         """Name, options and conversion."""
         return self._form.definition
 
+    @property
+    def registry(self) -> "Jobs":
+        """Where it is registered."""
+        return self._jobs
+
     def _link(self) -> "JobLink":
         link = self._jobs.link()
         return link.for_threads() if self._blocks else link
@@ -74,6 +81,18 @@ class Sender(Generic[P]):
         other = copy(self)
         other._blocks = True
         return other
+
+    def order(self, *args: P.args, **kwargs: P.kwargs) -> JobOrder:
+        """Return a call as it would be sent, and send nothing; ``triomq.pipeline.run_batch`` takes these.
+
+        Args:
+            args: Those of the function.
+            kwargs: Those of the function.
+
+        Raises:
+            WrongArguments: The function does not take them; the text has the path to the wrong one.
+        """
+        return self._order(args, kwargs)
 
     def _order(self, args: tuple[object, ...], kwargs: dict[str, object]) -> JobOrder:
         order = self._form.fill(args, kwargs)
@@ -266,6 +285,41 @@ class JobFunction(Caller[P, R], Generic[P, Returned, R]):
             ConfigError: One of them is wrong.
         """
         return Caller(self._jobs, self.definition, CallOptions(**options))
+
+    def map_on(
+        self,
+        spark: "SparkSession",
+        table: "DataFrame",
+        *,
+        errors: Literal["column", "raise"] = "column",
+        names: tuple[str, str] = ("result", "error"),
+        timeout: float = 0.0,
+    ) -> "DataFrame":
+        """Return a table of Spark's with the result for each row, whose arguments are the columns of their names.
+
+            small = resize.map_on(spark, spark.read.parquet("pictures")).where("error IS NULL")
+
+        It runs on executors, without a broker, when the result is used, and once for each time that it is. Columns
+        that are no arguments are passed by. The new column has the type that the result's annotation says, see
+        ``triomq.pipeline.job_types``; without one it is JSON, as text.
+
+        Args:
+            spark: A session, also one of Spark Connect.
+            table: The rows, of that session.
+            errors: Whether a row without a result has a text in a second column, or ends the query.
+            names: Of these two columns.
+            timeout: Seconds for each row, if the job's decorator says nothing else; 0 is without limit.
+
+        Raises:
+            WrongArguments: A column is missing, or of a type that the argument cannot have.
+            ConfigError: A column of such a name is there already, executors could not find the registry, or there is
+                no PySpark.
+        """
+        try:
+            from triomq.pipeline import map_on
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"map_on: {error}; pip install 'triomq[spark]'") from None
+        return map_on(self, spark, table, errors=errors, names=names, timeout=timeout)
 
 
 class StreamFunction(StreamCaller[P, T], Generic[P, T]):

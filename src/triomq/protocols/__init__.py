@@ -1,8 +1,9 @@
-"""What all wire protocols share: the shape of an engine, field tables, message properties.
+"""What all wire protocols share: the shape of an engine, field tables, message properties, dates.
 
 Each protocol is a package of its own in here, with a front door of its own.
 """
 
+from triomq.protocols.dates import http_date, parse_http_date
 from triomq.protocols.engine import Engine, Outgoing
 from triomq.protocols.fields import FieldValue, Table, Timestamp, Typed, decode_table, encode_table
 from triomq.protocols.layouts import Layout, layout_of
@@ -11,6 +12,7 @@ from triomq.protocols.properties import (
     BasicProperties,
     decode_properties,
     encode_properties,
+    read_property,
     replace_text,
 )
 
@@ -28,6 +30,9 @@ __all__ = [
     "decode_table",
     "encode_properties",
     "encode_table",
+    "http_date",
     "layout_of",
+    "parse_http_date",
+    "read_property",
     "replace_text",
 ]

@@ -52,7 +52,7 @@ def layout_of(properties: bytes) -> Layout | None:
     before = len(plan_of(flags & _BEFORE_MODE))
     for number, size in enumerate(plan_of(flags)):
         if size < 0:
-            position = _find_values(properties, position, free, names)
+            position = find_values(properties, position, free, names)
         elif flags & _DELIVERY_MODE and number == before:
             delivery_mode = properties[position]
             position += size
@@ -60,11 +60,11 @@ def layout_of(properties: bytes) -> Layout | None:
             start = position if size else position + 1
             position += size or 1 + properties[position]
             free.append((start, position))
-    parts = _parts_of([(start, stop) for start, stop in free if stop > start], len(properties))
+    parts = parts_of([(start, stop) for start, stop in free if stop > start], len(properties))
     return Layout(parts, frozenset(names), delivery_mode) if len(parts) <= MOST_PARTS else None
 
 
-def _find_values(data: bytes, position: int, free: list[tuple[int, int]], names: set[bytes]) -> int:
+def find_values(data: bytes, position: int, free: list[tuple[int, int]], names: set[bytes]) -> int:
     """Find the values of a table and of all that is inside it; return where it ends."""
     whole = stop = position + 4 + int.from_bytes(data[position : position + 4], "big")
     position += 4
@@ -94,7 +94,7 @@ def _find_values(data: bytes, position: int, free: list[tuple[int, int]], names:
         position += size
 
 
-def _parts_of(free: list[tuple[int, int]], length: int) -> tuple[int, ...]:
+def parts_of(free: list[tuple[int, int]], length: int) -> tuple[int, ...]:
     """Turn places into lengths; free places that touch are one."""
     parts: list[int] = []
     position = 0

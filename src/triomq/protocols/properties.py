@@ -58,9 +58,15 @@ def plan_of(flags: int) -> tuple[int, ...]:
     Raises:
         RemoteProtocolError: a bit is set that stands for no property of the basic class.
     """
+    return tuple(size for _, size in _fields_of(flags))
+
+
+@lru_cache(maxsize=1024)
+def _fields_of(flags: int) -> tuple[tuple[str, int], ...]:
+    """List the same with the fields' names; raises as ``plan_of`` does."""
     if flags & ~_KNOWN_FLAGS:
         raise RemoteProtocolError(f"property flags {flags:#06x} are not all of the basic class")
-    return tuple(size for flag, _, size in _FIELDS if flags & flag)
+    return tuple((name, size) for flag, name, size in _FIELDS if flags & flag)
 
 
 def check_properties(data: bytes, position: int, stop: int) -> None:
@@ -97,9 +103,8 @@ def decode_properties(properties: bytes, *, typed: bool = False) -> BasicPropert
     flags = int.from_bytes(properties[:2], "big")
     position = 2
     found: dict[str, _Value] = {}
-    for flag, name, size in _FIELDS:
-        if flags & flag:
-            found[name], position = _read(size, properties, position, typed)
+    for name, size in _fields_of(flags):
+        found[name], position = _read(size, properties, position, typed)
     return BasicProperties(**found)  # type: ignore[arg-type]  # the table has the type of each name
 
 
@@ -111,6 +116,24 @@ def _read(size: int, data: bytes, position: int, typed: bool) -> tuple[_Value, i
         stop = start + data[position]
         return data[start:stop].decode("utf-8", "surrogateescape"), stop
     return int.from_bytes(data[position : position + size], "big"), position + size
+
+
+def read_property(properties: bytes, name: str) -> str | None:
+    """Read one property that is a short string, and nothing else: a table before it is passed over by its length.
+
+    Args:
+        properties: flags and fields, which were checked when they came.
+        name: which.
+    """
+    flags, position = int.from_bytes(properties[:2], "big"), 2
+    for flag, field, size in _FIELDS:
+        if flags & flag:
+            if field == name:
+                return properties[position + 1 : position + _length(size, properties, position)].decode(
+                    "utf-8", "surrogateescape"
+                )
+            position += _length(size, properties, position)
+    return None
 
 
 def replace_text(properties: bytes, name: str, old: bytes, new: str) -> bytes:
@@ -152,8 +175,8 @@ def encode_properties(properties: BasicProperties) -> bytes:
         LocalProtocolError: a value does not fit its field.
     """
     flags, pieces = 0, [b""]
-    for flag, name, size in _FIELDS:
-        value: _Value = getattr(properties, name)
+    value: _Value
+    for (flag, name, size), value in zip(_FIELDS, msgspec.structs.astuple(properties), strict=True):
         if value is not None:
             flags |= flag
             pieces.append(_write(name, size, value))

@@ -39,7 +39,7 @@ _BETWEEN_LINES = 60.0
 """Seconds between two lines in the log about refusals for one reason, so that an attacker cannot fill the disk."""
 
 
-class _Bucket(msgspec.Struct):
+class _Allowance(msgspec.Struct):
     rate: float
     """Tokens that it regains in a second."""
     left: float
@@ -59,9 +59,9 @@ class FailedLogins:
     """The failed logins of a broker; created with it, called by its endpoints. Times are seconds of any clock."""
 
     def __init__(self) -> None:
-        self._addresses: dict[str, _Bucket] = {}
-        self._users: dict[str, _Bucket] = {}
-        self._familiar: dict[tuple[str, str], _Bucket] = {}
+        self._addresses: dict[str, _Allowance] = {}
+        self._users: dict[str, _Allowance] = {}
+        self._familiar: dict[tuple[str, str], _Allowance] = {}
 
     def may_try(self, peer: str, user: str, now: float) -> bool:
         """Return whether a login is to be judged at all.
@@ -73,7 +73,12 @@ class FailedLogins:
         """
         return self._empty_bucket(_address(peer), user, now) is None
 
-    def _empty_bucket(self, address: str, user: str, now: float) -> _Bucket | None:
+    def wait(self, peer: str, user: str, now: float) -> float:
+        """Return after how many seconds a login will be judged again; 0 if it is now. See ``may_try``."""
+        bucket = self._empty_bucket(_address(peer), user, now)
+        return 0.0 if bucket is None else (1.0 - bucket.room(now)) / bucket.rate
+
+    def _empty_bucket(self, address: str, user: str, now: float) -> _Allowance | None:
         """Return the empty bucket because of which a login is not to be judged; None if it is."""
         bucket = self._familiar_bucket(address, user, now) or self._addresses.get(address)
         if bucket is None or bucket.room(now) >= _AT_ONCE:
@@ -83,14 +88,14 @@ class FailedLogins:
         bucket = self._users.get(user)
         return bucket if bucket is not None and bucket.room(now) < 1.0 else None
 
-    def _familiar_bucket(self, address: str, user: str, now: float) -> _Bucket | None:
+    def _familiar_bucket(self, address: str, user: str, now: float) -> _Allowance | None:
         bucket = self._familiar.get((address, user))
         return bucket if bucket is not None and bucket.familiar_until > now else None
 
     def succeeded(self, peer: str, user: str, now: float) -> None:
         """Record that a user has logged in, which makes it familiar at this address."""
         key = (_address(peer), user)
-        bucket = self._familiar.pop(key, None) or _Bucket(_ADDRESS_PER_SECOND, _AT_ONCE, now)
+        bucket = self._familiar.pop(key, None) or _Allowance(_ADDRESS_PER_SECOND, _AT_ONCE, now)
         bucket.familiar_until = now + _FAMILIAR
         _make_room(self._familiar)
         self._familiar[key] = bucket
@@ -126,22 +131,22 @@ class FailedLogins:
         return refused
 
 
-def _renewed(buckets: dict[str, _Bucket], key: str, rate: float, now: float) -> _Bucket:
-    """Return the bucket of a key, created if need be, and make it the youngest."""
+def _renewed(buckets: dict[str, _Allowance], key: str, rate: float, now: float) -> _Allowance:
+    """Return the allowance of a key, created if need be, and make it the youngest."""
     bucket = buckets.pop(key, None)
     if bucket is None:
         _make_room(buckets)
-        bucket = _Bucket(rate, _AT_ONCE, now)
+        bucket = _Allowance(rate, _AT_ONCE, now)
     buckets[key] = bucket
     return bucket
 
 
-def _make_room(buckets: dict[K, _Bucket]) -> None:
+def _make_room(buckets: dict[K, _Allowance]) -> None:
     while len(buckets) >= _MOST:
         del buckets[next(iter(buckets))]
 
 
-def _take(bucket: _Bucket, now: float) -> bool:
+def _take(bucket: _Allowance, now: float) -> bool:
     """Take a token; return whether that emptied the bucket for the first time since it was full."""
     left = bucket.room(now)
     reported = bucket.is_reported and left < _AT_ONCE

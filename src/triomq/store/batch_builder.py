@@ -75,7 +75,7 @@ class _Run(msgspec.Struct, gc=False):
         return _has_all(ranges, self.first, self.stop)
 
 
-class _Segment(msgspec.Struct):
+class _GrowingSegment(msgspec.Struct):
     """A segment that may still grow: runs whose ids ascend, perhaps with gaps.
 
     ``first`` and ``stop`` are of all ids that it ever had, those too whose runs were dropped since.
@@ -141,10 +141,10 @@ class BatchBuilder:
     )
 
     def __init__(self) -> None:
-        self._operations: list[Operation | _Segment] = []
+        self._operations: list[Operation | _GrowingSegment] = []
         self._records = RecordChanges()
         self._open_operations: list[OpenOperation] = []
-        self._open: dict[int, _Segment] = {}
+        self._open: dict[int, _GrowingSegment] = {}
         self._settled: dict[int, list[Range]] = {}
         self._delivered: dict[tuple[int, int], Range] = {}  # after which ids, and up to which
         self._debts: dict[int, Debts] = {}
@@ -166,7 +166,7 @@ class BatchBuilder:
             self._thin()
         segment = self._open.get(queue)
         if segment is None or segment.content_size >= _SEGMENT:
-            segment = self._open[queue] = _Segment(queue, first, run.stop, [run], content_size)
+            segment = self._open[queue] = _GrowingSegment(queue, first, run.stop, [run], content_size)
             self._operations.append(segment)
         else:
             segment.stop = run.stop
@@ -210,7 +210,7 @@ class BatchBuilder:
     def does_more(self) -> bool:
         """Whether it has operations other than on messages that were published, delivered or settled."""
         return bool(self._records or self._open_operations) or any(
-            not isinstance(each, _Segment) for each in self._operations
+            not isinstance(each, _GrowingSegment) for each in self._operations
         )
 
     @property
@@ -255,7 +255,7 @@ class BatchBuilder:
         """Drop what was to be done to a queue that is being deleted."""
         if self._open.pop(queue, None) is not None:
             self._operations = [
-                each for each in self._operations if not (isinstance(each, _Segment) and each.queue == queue)
+                each for each in self._operations if not (isinstance(each, _GrowingSegment) and each.queue == queue)
             ]
         self._open_operations = [each for each in self._open_operations if each.queue != queue]
         self._settled.pop(queue, None)
@@ -266,7 +266,7 @@ class BatchBuilder:
         """Drop runs that are settled, and count again: else a slow disk would have us store what nobody waits for."""
         self._settled = {queue: _merged(ranges) for queue, ranges in self._settled.items()}
         for each in self._operations:
-            if isinstance(each, _Segment) and (ranges := self._settled.get(each.queue)):
+            if isinstance(each, _GrowingSegment) and (ranges := self._settled.get(each.queue)):
                 before = each.content_size
                 each.runs = [run for run in each.runs if not run.is_within(ranges)]
                 each.content_size = sum(sum(map(len, run.contents)) for run in each.runs)
@@ -284,7 +284,7 @@ class BatchBuilder:
         settled = {queue: _merged(ranges) for queue, ranges in self._settled.items()}
         operations: list[Operation] = self._records.operations()
         for each in self._operations:
-            if not isinstance(each, _Segment):
+            if not isinstance(each, _GrowingSegment):
                 if not (
                     isinstance(each, AttemptsCounted) and _touching(settled.get(each.queue, ()), each.id, each.id + 1)
                 ):
@@ -311,7 +311,7 @@ class BatchBuilder:
         spilled = {each.queue for each in self._operations if isinstance(each, MessagesSpilled)}
         own: dict[int, int] = {}
         for each in self._operations:
-            if isinstance(each, _Segment) and each.queue not in spilled:
+            if isinstance(each, _GrowingSegment) and each.queue not in spilled:
                 own.setdefault(each.queue, each.first)
         return own
 

@@ -117,14 +117,15 @@ class _Examination:
         behind = _commits_behind(log, accepted)
         if behind > 1:
             raise self._refusal(_DAMAGED_LOG, count=behind, committed=committed)
+        torn = log is not None and (log.is_cut or log.frames > accepted)
+        is_young = identity is None or (not identity and torn)  # the log has ended before it came to its identity
         notices = []
         if found is not None and not found.identity:
             notices.append(_UNREADABLE.format(mark=self.mark))
-        elif found is not None and identity is not None and found.identity != identity:
+        elif found is not None and not is_young and found.identity != identity:
             raise self._refusal(_OTHER_MARK)
-        elif found is not None and (found.number > committed or identity is None):
+        elif found is not None and (found.number > committed or is_young):
             raise self._refusal(_BEHIND, committed=committed, number=found.number)
-        torn = log is not None and (log.is_cut or log.frames > accepted)
         if torn:
             proof = _PROVEN.format(mark=self.mark) if found is not None and found.identity else ""
             notices.append(_TORN.format(log=self.log, committed=committed, proof=proof))

@@ -30,6 +30,8 @@ class RecordKind(IntEnum):
     POSITION = 8
     WRITER = 9
     PUBLISHER = 10
+    LEDGER = 11
+    RESOURCE = 12
 
 
 READ_SINGLY = frozenset({RecordKind.RESULT})

@@ -131,7 +131,7 @@ class _MarkRow(NamedTuple):
 _STRAY = "SELECT of_queue, of_first, of_count, checksum, octets FROM body WHERE body = ?"
 
 
-class _Segment(msgspec.Struct):
+class _FoundSegment(msgspec.Struct):
     count: int
     body: int
     settled: bytes = b""
@@ -230,7 +230,8 @@ class _Salvaging:
         self._store = store
         self._declare_lost = declare
         self._done = Salvage(complaints=complaints)
-        self._broken: dict[tuple[int, int], _Segment] = {}  # rows whose bodies are not theirs, by queue and first id
+        # Rows whose bodies are not theirs, by queue and first id.
+        self._broken: dict[tuple[int, int], _FoundSegment] = {}
         self._chunks: dict[int, list[tuple[int, int, int]]] = {}  # first offset, count below zero, body, by stream
         self._next_ids: dict[int, int] = {}
         self._operations: list[Operation] = []
@@ -314,22 +315,22 @@ class _Salvaging:
             self._complain(f"the record of queue {number} is lost; it has another name now, and no options")
             self._declare(number, *self._declare_lost(number))
 
-    def _segments(self, queue: int) -> dict[int, _Segment]:
+    def _segments(self, queue: int) -> dict[int, _FoundSegment]:
         """Return the segments whose rows and bodies belong together, by their first ids; note the others."""
-        found: dict[int, _Segment] = {}
+        found: dict[int, _FoundSegment] = {}
         for row in segment_rows(self._source, queue, 0, _LAST_ID):
             if isinstance(row, Damaged):
                 self._complain("the table segment is damaged: " + row.reason)
                 continue
             first, count, _, size, settled, body = row
-            segment = _Segment(count, body, settled, size)
+            segment = _FoundSegment(count, body, settled, size)
             if isinstance(read_body(self._source, body, queue, first, count), bytes):
                 found[first] = segment
             else:
                 self._broken[queue, first] = segment
         return found
 
-    def _add_strays(self, segments: dict[int, dict[int, _Segment]]) -> set[int]:
+    def _add_strays(self, segments: dict[int, dict[int, _FoundSegment]]) -> set[int]:
         """Add the bodies that no row leads to, by the place that stands beside them; return their numbers.
 
         A row at that place is believed for what is settled if it counts as many messages.
@@ -352,20 +353,20 @@ class _Salvaging:
             elif first:
                 self._require_queue(queue)
                 broken = self._broken.get((queue, first))
-                known = broken if broken is not None and broken.count == count else _Segment(count, body)
+                known = broken if broken is not None and broken.count == count else _FoundSegment(count, body)
                 segments.setdefault(queue, {}).setdefault(first, msgspec.structs.replace(known, body=body))
                 strays.add(body)
         return strays
 
     def _count_broken(
-        self, segments: dict[int, dict[int, _Segment]], strays: set[int], expected: dict[int, int]
+        self, segments: dict[int, dict[int, _FoundSegment]], strays: set[int], expected: dict[int, int]
     ) -> None:
         """Count what is lost with broken rows, where the record of the queue does not tell."""
         for (queue, first), segment in self._broken.items():
             if queue not in expected and segment.body not in strays and first not in segments.get(queue, {}):
                 self._done.queues[queue].lost += segment.count - segment.bits.bit_count()
 
-    def _append(self, queue: int, segments: dict[int, _Segment]) -> None:
+    def _append(self, queue: int, segments: dict[int, _FoundSegment]) -> None:
         done, position = self._done.queues[queue], 0
         for first, segment in sorted(segments.items()):
             bits = segment.bits

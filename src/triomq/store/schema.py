@@ -72,7 +72,11 @@ _CHUNKS = """
     ) WITHOUT ROWID;
 """
 
-MIGRATIONS: Mapping[int, str] = {0: _FIRST, 1: _IDENTITY, 2: _HEADS, 3: _CHUNKS}
+_LEDGERS = """
+    -- a queue may be a ledger, which has a third name, and a writer a queue's: an older program takes them for damage
+"""
+
+MIGRATIONS: Mapping[int, str] = {0: _FIRST, 1: _IDENTITY, 2: _HEADS, 3: _CHUNKS, 4: _LEDGERS}
 """For each version the statements that lead to the next one."""
 
 VERSION = max(MIGRATIONS) + 1

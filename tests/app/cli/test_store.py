@@ -14,6 +14,7 @@ from app.cli.process import run
 from app.cli.test_serve_durable import broker, end, holder, publish, ready, watched
 from triomq import open_broker
 from triomq.clients import open_blocking
+from triomq.core import LeaseMessages, ledgers_of
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_check_lists_the_queues(data: Path) -> None:
     heading, row, summary = done.stdout.splitlines()
     assert heading.split() == ["domain", "queue", "messages", "delayed", "size", "gaps", "missing"]
     assert row.split() == ["default", "orders\\n", "3", "1", "3.1", "KiB", "1", "0"]
-    assert summary == "format 4, 1 queue, 3 messages"
+    assert summary == "format 5, 1 queue, 3 messages"
 
 
 def test_check_counts_missing_messages_and_ends_with_1(data: Path) -> None:
@@ -64,6 +65,28 @@ def test_check_counts_missing_messages_and_ends_with_1(data: Path) -> None:
 def test_store_whose_names_cannot_be_read_is_shown_all_the_same(data: Path) -> None:
     change(data, "UPDATE queue SET key = x'ff'")
     assert " ff " in run("store", "check", "--data", str(data)).stdout
+
+
+def test_ledger_is_shown_and_salvaged_with_its_queue(tmp_path: Path) -> None:
+    data, target = tmp_path / "data", tmp_path / "salvaged"
+
+    async def fill() -> None:
+        async with open_broker(data_dir=data, store_host="thread") as broker:
+            await broker.declare_queue("jobs")
+            for number in range(3):
+                await broker.publish("", "jobs", b"%d" % number)
+            broker.domain_ref.ask_nowait(LeaseMessages("jobs", "etl", broker.session, 2, 1000))
+
+    async def leased() -> int:
+        async with open_broker(data_dir=target, store_host="thread") as broker:
+            ledger = ledgers_of(broker.directory).find("jobs", "etl")
+            return 0 if ledger is None else ledger.log.stop
+
+    trio.run(fill)
+    rows = run("store", "check", "--data", str(data)).stdout.splitlines()[1:-1]
+    assert sorted(row.split("  ")[1].strip() for row in rows) == ["jobs", "jobs, leased by etl"]
+    assert run("store", "salvage", "--data", str(data), str(target)).returncode == 0
+    assert trio.run(leased) == 2
 
 
 @pytest.mark.parametrize("command", ["check", "compact"])

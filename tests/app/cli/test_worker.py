@@ -170,6 +170,38 @@ def test_target_that_is_not_there_is_said() -> None:
     assert "start the worker in the folder that has it" in done.output
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--master", "local[2]"], "--master and --workers are about Spark; add --pool spark"),
+        (["--pool", "spark", "--reload"], "--reload is for a worker on this machine"),
+        (["--pool", "spark"], "start the worker in the folder that has it"),
+    ],
+)
+@pytest.mark.usefixtures("logging_as_before")
+def test_pool_that_cannot_be_is_refused_before_spark_starts(options: list[str], said: str) -> None:
+    done = CliRunner().invoke(make_app(["worker"]), ["worker", "there_is_no_such_module", *options])
+    assert done.exit_code == 1
+    assert said in done.output
+
+
+async def test_supervised_worker_says_when_it_is_ready_and_ends_with_its_standard_input(folder: Path) -> None:
+    command = [sys.executable, "-m", "triomq", "worker", "--supervised", "--log-level", "error"]
+    with trio.fail_after(60):
+        process = await trio.lowlevel.open_process([*command, "shop:jobs"], cwd=folder, stdin=PIPE, stdout=PIPE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert msgspec.json.decode(await process.stdout.receive_some()) == {"state": "ready", "pid": process.pid}
+        await process.stdin.aclose()
+        assert await process.wait() == -signal.SIGIO
+        broken = await trio.lowlevel.open_process([*command, "nothing"], cwd=folder, stdin=PIPE, stdout=PIPE)
+        assert broken.stdout is not None
+        said = msgspec.json.decode(await broken.stdout.receive_some())
+        assert said["state"] == "broken"
+        assert said["text"].startswith("ConfigError: there is no module 'nothing' here")
+        assert await broken.wait() == 1
+
+
 def test_queues_have_weights() -> None:
     assert parse_queues("mail, reports:40,") == {"mail": 10, "reports": 40}
 

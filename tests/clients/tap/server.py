@@ -11,6 +11,8 @@ from triomq.protocols.tap import (
     AckAsked,
     CommitAsked,
     FetchAsked,
+    LeaseAsked,
+    ListAsked,
     LoginRequested,
     OffsetsAsked,
     PartitionBounds,
@@ -79,6 +81,10 @@ class StubServer:
                     engine.close("DENIED", "log-in refused")
             case OffsetsAsked(number=number):
                 engine.bounds(number, [self.bounds])
+            case LeaseAsked(number=number):
+                engine.leased(number, self.bounds, 3)
+            case ListAsked(number=number):
+                engine.streams(number, ["orders"])
             case FetchAsked():
                 self._fetch(engine, event)
             case PingAsked(number=n) | AckAsked(number=n) | StageAsked(number=n) | CommitAsked(number=n):

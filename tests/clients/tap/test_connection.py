@@ -62,6 +62,8 @@ def values(columns: Iterator[Columns]) -> list[int]:
 
 def test_client_logs_in_and_asks(tap: TapConnection) -> None:
     tap.ping()
+    assert tap.streams() == ("orders",)
+    assert tap.lease("jobs", "g", most_records=5) == (PartitionBounds(7, 10, 20, 12), 3)
     assert tap.offsets("orders", "g") == (PartitionBounds(7, 10, 20, 12),)
 
 
@@ -121,6 +123,11 @@ def test_fetch_yields_the_records_of_a_range(tap: TapConnection) -> None:
     assert values(tap.fetch("orders", 0, 10)) == list(range(10, 20))
     assert values(tap.fetch("orders", 0, 18, 18)) == []
     assert values(tap.fetch("orders", 0, 20)) == []
+
+
+def test_fetch_of_a_ledger_says_whose(server: StubServer, tap: TapConnection) -> None:
+    assert values(tap.fetch("jobs", 0, 10, 16, group="g")) == list(range(10, 16))
+    assert [each.group for each in server.asked if isinstance(each, FetchAsked)] == ["g", "g"]
 
 
 def test_fetch_asks_one_ahead(server: StubServer, tap: TapConnection) -> None:
@@ -188,11 +195,13 @@ def test_commands_say_what_they_are_given(server: StubServer, tap: TapConnection
     tap.stage("orders", "q/orders", batch=1, part=2, attempt=3, chunk=b"chunk")
     tap.commit("orders", "q/orders", batch=1, attempts={2: 3})
     tap.abort("orders", "q/orders", batch=2)
+    tap.commit("", "q", batch=1, attempts={}, is_sink=True)
     assert server.asked == [
         AckAsked(1, "orders", "g", {0: GroupPosition(7, 15)}),
-        StageAsked(2, "orders", "q/orders", 1, 2, 3, b"chunk"),
-        CommitAsked(3, "orders", "q/orders", 1, {2: 3}),
-        AbortAsked(4, "orders", "q/orders", 2),
+        StageAsked(2, "orders", False, "q/orders", 1, 2, 3, b"chunk"),
+        CommitAsked(3, "orders", False, "q/orders", 1, {2: 3}),
+        AbortAsked(4, "orders", False, "q/orders", 2),
+        CommitAsked(5, "", True, "q", 1, {}),
     ]
 
 

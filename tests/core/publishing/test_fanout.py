@@ -84,6 +84,25 @@ async def test_publish_that_follows_in_the_same_turn_goes_behind(harness: Harnes
     assert ready(harness.directory.queues[last]) == [b"1", b"2"]
 
 
+async def test_many_messages_of_one_turn_are_told_in_turns_too(harness: Harness) -> None:
+    confirms, way = Confirms(lambda: None), publisher(harness)
+    harness.sink("few", SinkKind.FANOUT)
+    for number in range(10):
+        harness.bind("few", str(number))
+
+    def publish_many() -> None:
+        for run_ in way.admit([run("few", "", b"%d" % number) for number in range(1000)]):
+            way.publish(*run_, confirms)
+
+    harness.turn(publish_many)
+    assert 0 < len(ready(harness.directory.queues["9"])) < 1000
+    with pytest.raises(PublishingPaused):
+        harness.turn(lambda: way.publish(*run("few", "", b"last")))
+    await over(harness)
+    for number in range(10):
+        assert ready(harness.directory.queues[str(number)]) == [b"%d" % number for number in range(1000)]
+
+
 async def test_queues_that_are_deleted_meanwhile_hold_no_confirm_back(harness: Harness) -> None:
     confirms = Confirms(lambda: None)
     way = publisher(harness)

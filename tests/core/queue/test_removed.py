@@ -1,5 +1,7 @@
 """``Directory.on_removed``: messages that leave a queue though no consumer has taken them."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from core.harness import Harness, publish
@@ -23,7 +25,7 @@ Removed = list[tuple[str, list[bytes] | None, Reason | None]]
 def removed(harness: Harness) -> Removed:
     heard: Removed = []
 
-    def on_removed(queue: QueueState, messages: Stretch | None, reason: Reason | None) -> None:
+    def on_removed(queue: QueueState, messages: Stretch | None, reason: Reason | None, ids: Sequence[int]) -> None:
         bodies = None if messages is None else [message.body for message in messages.messages()]
         heard.append((queue.name, bodies, reason))
 

@@ -19,7 +19,7 @@ from triomq.core import (
     StreamOptions,
     core_message,
 )
-from triomq.core.properties import HeaderValue
+from triomq.properties import HeaderValue
 
 OPTIONS = QueueOptions(stream=StreamOptions(deduplicate=True))
 

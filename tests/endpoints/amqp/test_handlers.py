@@ -9,7 +9,7 @@ from endpoints.conftest import Connect, counts
 from triomq.app import Broker
 from triomq.core import DeclareSink, SinkKind, SinkOptions
 from triomq.endpoints.amqp.handlers import HANDLERS
-from triomq.endpoints.amqp.names import STANDARD_EXCHANGES
+from triomq.endpoints.declaring import STANDARD_EXCHANGES
 from triomq.protocols.amqp import (
     METHODS,
     AccessRequest,

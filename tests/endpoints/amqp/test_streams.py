@@ -8,8 +8,8 @@ from endpoints.client import Client, Delivered
 from endpoints.conftest import Connect
 from triomq.app import Broker
 from triomq.core import DeclareQueue, FromOffset, Place, Properties, QueueOptions, Since, Start, StreamOptions
-from triomq.endpoints.amqp.arguments import queue_options
 from triomq.endpoints.amqp.streams import start_of
+from triomq.endpoints.declaring import queue_options
 from triomq.errors import PreconditionFailed
 from triomq.protocols import BasicProperties, decode_properties, encode_properties
 from triomq.protocols.amqp import (

@@ -59,3 +59,17 @@ async def test_result_that_is_not_wanted_any_more_is_not_worked_out(broker: Brok
         raise AssertionError("it is not wanted")
 
     assert await work_out(broker.context, Pending("ada", work), lambda: False) == Denied("")
+
+
+async def test_guesses_that_wait_for_their_turn_are_not_worked_out_once_enough_have_failed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guesses = []
+    check = broker.context.users.check
+    monkeypatch.setattr(
+        broker.context.users, "check", lambda name, password: guesses.append(password) or check(name, password)
+    )
+    async with trio.open_nursery() as nursery:
+        for number in range(200):
+            nursery.start_soon(check_password, broker.context, "192.0.2.3:1000", "slow", b"guess %d" % number)
+    assert 20 <= len(guesses) < 60

@@ -219,7 +219,7 @@ async def test_request_to_a_queue_that_is_being_restarted_is_answered_when_it_ru
 
 
 async def test_publishes_above_what_may_be_parked_are_refused(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router_client, "_PARKED", 2)
+    monkeypatch.setattr(RouterClient, "most_parked", 2)
     await toy.broker.declare_queue("full", durable=False)
     await toy.broker.publish("", "full", bytes(20_000))
     toy.broker.set_memory_high_watermark(10_000)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.core import Codecs, Head, Properties, QueueMessage, traits_of
-from triomq.core.properties import decode_core, encode_core
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp, headers_of, to_amqp, type_name
+from triomq.properties import decode_core, encode_core
 from triomq.protocols import NO_PROPERTIES, BasicProperties, Timestamp, Typed, decode_properties, encode_properties
 
 # Short strings hold 255 octets; a character of these has at most four.

@@ -8,6 +8,7 @@ import pytest
 
 from triomq import load_config
 from triomq.endpoints import AMQP, EMQP
+from triomq.endpoints.base.endpoint_config import read_secret_key
 from triomq.errors import ConfigError
 from triomq.transports.zmq import CurveKeys, make_curve_keys, write_curve_keys
 
@@ -29,7 +30,7 @@ def test_file_may_ask_for_emqp(tmp_path: Path) -> None:
     (found,) = load_config(file, {}).endpoints
     assert isinstance(found, EMQP)
     assert (found.place, found.name, found.hosts) == ("0.0.0.0:47000", "emqp-0.0.0.0-47000", ("0.0.0.0",))
-    assert len(found.read_secret_key()) == 40
+    assert len(read_secret_key(found.key_file)) == 40
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ The body of a message is the id of its job, the attempts that earlier messages o
 message has.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 from core.harness import Harness
@@ -91,7 +91,7 @@ class Workshop:
         found = state.statistics()
         return not (found.ready or found.unsettled or found.delayed)
 
-    def removed(self, queue: QueueState, messages: Stretch | None, reason: Reason | None) -> None:
+    def removed(self, queue: QueueState, messages: Stretch | None, reason: Reason | None, ids: Sequence[int]) -> None:
         """Have the book end jobs whose messages a queue has let go of."""
         if messages is None:
             self.book.endings.emptied(queue.name)

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from triomq.app import Broker, open_broker
-from triomq.chunks import Columns, split_chunks
+from triomq.chunks import Columns, StreamRecord, split_chunks
 from triomq.core import DeclareQueue, DeclareStream, QueueOptions, QueueState, StreamOptions
 from triomq.endpoints import AMQP, Tap
 from triomq.endpoints.tap.endpoint import TapEndpoint
@@ -121,6 +121,12 @@ def values(answer: object) -> list[bytes]:
     """Return the bodies of an answer's records."""
     assert isinstance(answer, RecordsAnswered), answer
     return [value for chunk in split_chunks(answer.chunks) for value in Columns(chunk).values.each()]
+
+
+def records_from(first: int, answer: RecordsAnswered) -> list[StreamRecord]:
+    """Return an answer's records without those before the offset that was asked for: chunks come whole."""
+    records = (record for chunk in split_chunks(answer.chunks) for record in Columns(chunk).records())
+    return [record for record in records if record.offset >= first]
 
 
 def dial(

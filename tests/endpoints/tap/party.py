@@ -3,7 +3,7 @@
 import trio
 
 from endpoints.contract import Consuming
-from endpoints.tap.client import TapParty, declare_stream, values
+from endpoints.tap.client import TapParty, declare_stream, records_from
 from triomq.actors import ChildSpec
 from triomq.endpoints import Endpoint, StreamListener, Tap
 from triomq.endpoints.tap.endpoint import TapEndpoint
@@ -49,9 +49,9 @@ class TapConsuming(Consuming):
                     self.ended = True
                     return
                 if isinstance(answer, RecordsAnswered):
-                    found = values(answer)
-                    place += len(found)
-                    self.got += found
+                    for record in records_from(place, answer):
+                        place = record.offset + 1
+                        self.got.append(record.value)
                 else:
                     self.ended = True  # refused, or put out
                     return

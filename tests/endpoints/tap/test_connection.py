@@ -21,6 +21,7 @@ from triomq.protocols.tap import (
     RequestRefused,
     ServerClosing,
     ServerGreeting,
+    StreamsAnswered,
 )
 from triomq.security import ALL, Permission
 
@@ -317,6 +318,16 @@ async def test_queue_that_is_no_stream_is_unknown(broker: Broker, tap: TapParty)
     await broker.declare_queue("plain", durable=False)
     assert await code_of(tap, tap.engine.offsets("plain")) == "UNKNOWN_STREAM"
     assert await code_of(tap, tap.fetch(0, stream="nothing")) == "UNKNOWN_STREAM"
+
+
+async def test_streams_that_one_may_read_are_listed(broker: Broker, tap: TapParty) -> None:
+    for name in ("orders", "secrets"):
+        declare_stream(broker, name)
+    declare_stream(broker, "clicks", partitions=3)
+    await broker.declare_queue("plain", durable=False)
+    assert await tap.ask(tap.engine.streams()) == StreamsAnswered(1, ("clicks", "orders", "secrets"))
+    reader = await dial(broker, "reader").open()
+    assert await reader.ask(reader.engine.streams()) == StreamsAnswered(1, ("orders",))
 
 
 # The end

@@ -11,8 +11,9 @@ from endpoints.conftest import LINGERING
 from endpoints.faults import frozen
 from endpoints.tap.client import TapParty, declare_stream, dial, open_tap_broker, tap_endpoint, values
 from triomq.app import Broker, User
-from triomq.chunks import RecordRun, encode_chunk
-from triomq.protocols.tap import DoneAnswered, RequestRefused
+from triomq.chunks import Columns, RecordRun, encode_chunk, split_chunks
+from triomq.properties import Properties, encode_core
+from triomq.protocols.tap import DoneAnswered, RecordsAnswered, RequestRefused
 from triomq.security import ALL, Permission
 
 USERS = {"guest": User(password="guest", permissions={"*": ALL})}
@@ -58,6 +59,22 @@ async def test_batch_is_published_by_its_commit_and_once(tap: TapParty) -> None:
         assert await everything(tap) == [b"a", b"a2", b"b", b"b2"]
 
 
+async def test_writer_without_a_name_is_not_remembered(tap: TapParty) -> None:
+    engine = tap.engine
+    for batch in (9, 4):  # numbers need not grow
+        await tap.ask(engine.stage("orders", "", batch, 0, 0, chunk(b"%d" % batch)))
+        assert await code_of(tap, engine.commit("orders", "", batch, {0: 0})) == ""
+        assert await code_of(tap, engine.commit("orders", "", batch, {0: 0})) == "UNKNOWN_STAGE"
+    assert sorted(await everything(tap)) == [b"4", b"9"]
+
+
+async def test_records_claim_no_other_user(tap: TapParty) -> None:
+    for user, code in (("guest", ""), ("ada", "REFUSED")):
+        properties = encode_core(Properties(user_id=user))
+        data = encode_chunk(0, 1, [RecordRun(0, b"", b"k", properties, [b"0"])])
+        assert await code_of(tap, tap.engine.stage("orders", "w", 1, 0, 0, data)) == code
+
+
 async def test_requests_behind_a_commit_are_done_after_it(tap: TapParty) -> None:
     engine = tap.engine
     numbers = [
@@ -81,16 +98,48 @@ async def test_what_is_not_staged_cannot_be_committed(tap: TapParty) -> None:
     assert await code_of(tap, engine.commit("orders", "w", 2, {0: 0})) == "UNKNOWN_STAGE"
 
 
+async def test_target_is_a_stream_or_queue_unless_it_is_said_to_be_a_sink(broker: Broker, tap: TapParty) -> None:
+    await broker.declare_queue("jobs", durable=False)
+    declare_stream(broker, "log")
+    for target in ("jobs", "log"):
+        assert await code_of(tap, tap.engine.stage(target, "w", 1, 0, 0, chunk(b"a", key=b"own key"))) == ""
+        assert await code_of(tap, tap.engine.commit(target, "w", 1, {0: 0})) == ""
+        answer = await tap.ask(tap.engine.stage(target, "w", 1, 0, 0, chunk(b"a"), is_sink=True))
+        assert isinstance(answer, RequestRefused)
+        assert (answer.code, f"'{target}'" in answer.text) == ("UNKNOWN_STREAM", True)
+    assert (await broker.queue("jobs").statistics()).ready == 1
+    record = await tap.ask(tap.fetch(0, stream="log"))
+    assert isinstance(record, RecordsAnswered)
+    (run,) = [run for each in split_chunks(record.chunks) for _, run in Columns(each).runs()]
+    assert (run.key, run.sink, values(record)) == ([b"own key"], b"", [b"a"])
+    # A writer into the sink of a stream is another one than into the stream.
+    for is_sink in (True, False):
+        await tap.ask(tap.engine.stage("orders", "w", 1, 0, 0, chunk(b"a"), is_sink=is_sink))
+        assert await code_of(tap, tap.engine.commit("orders", "w", 1, {0: 0}, is_sink=is_sink)) == ""
+    assert await everything(tap) == [b"a", b"a"]
+
+
+async def test_right_to_a_target_is_asked_by_its_name(broker: Broker, tap: TapParty) -> None:
+    await broker.declare_queue("jobs", durable=False)
+    (ref,) = tap_endpoint(broker).children.values()
+    ref.actor.access.change(Permission(".*", "^jobs$", ".*"))  # type: ignore[attr-defined]
+    assert await code_of(tap, tap.engine.stage("orders", "w", 1, 0, 0, chunk(b"a"))) == "FORBIDDEN"
+    assert await code_of(tap, tap.engine.stage("", "w", 1, 0, 0, chunk(b"a"), is_sink=True)) == "FORBIDDEN"
+    assert await code_of(tap, tap.engine.stage("jobs", "w", 1, 0, 0, chunk(b"a"))) == ""
+    assert await code_of(tap, tap.engine.commit("jobs", "w", 1, {0: 0})) == ""
+
+
 @pytest.mark.parametrize(
-    ("sink", "data", "code"),
+    ("target", "data", "code"),
     [
+        ("", chunk(b"a"), "UNKNOWN_STREAM"),
         ("nowhere", chunk(b"a"), "UNKNOWN_STREAM"),
         ("orders", b"no chunk", "REFUSED"),
         ("orders", encode_chunk(0, 1, [RecordRun(1, b"", b"k", b"", [b"a"])]), "REFUSED"),
     ],
 )
-async def test_what_cannot_be_staged_is_refused(tap: TapParty, sink: str, data: bytes, code: str) -> None:
-    assert await code_of(tap, tap.engine.stage(sink, "w", 1, 0, 0, data)) == code
+async def test_what_cannot_be_staged_is_refused(tap: TapParty, target: str, data: bytes, code: str) -> None:
+    assert await code_of(tap, tap.engine.stage(target, "w", 1, 0, 0, data)) == code
 
 
 async def test_full_queue_refuses_all_of_a_batch(broker: Broker, tap: TapParty) -> None:
@@ -98,9 +147,9 @@ async def test_full_queue_refuses_all_of_a_batch(broker: Broker, tap: TapParty) 
     await broker.declare_queue("empty", durable=False)
     await broker.publish("", "full", b"x")
     engine = tap.engine
-    await tap.ask(engine.stage("", "w", 1, 0, 0, chunk(b"a", key=b"empty")))
-    await tap.ask(engine.stage("", "w", 1, 1, 0, chunk(b"b", key=b"full")))
-    answer = await tap.ask(engine.commit("", "w", 1, {0: 0, 1: 0}))
+    await tap.ask(engine.stage("", "w", 1, 0, 0, chunk(b"a", key=b"empty"), is_sink=True))
+    await tap.ask(engine.stage("", "w", 1, 1, 0, chunk(b"b", key=b"full"), is_sink=True))
+    answer = await tap.ask(engine.commit("", "w", 1, {0: 0, 1: 0}, is_sink=True))
     assert isinstance(answer, RequestRefused)
     assert (answer.code, "'full'" in answer.text) == ("REFUSED", True)
     assert (await broker.queue("empty").statistics()).ready == 0

@@ -33,19 +33,17 @@ class HTTPParty(OwnEndpointParty):
             return await HTTPPeer(stream, self.user).ask(method, path)
 
 
-class HTTPPublishing(HTTPParty, Publishing):
+class PublishingOverHTTP(Publishing):
     """Each message comes over a connection of its own: on one they would wait for each other."""
 
     answers = True
     is_read = False  # each request is answered when its message has its place, and its client publishes from tasks
+    taken_by: int
+    """The status of the answer to a message that was taken."""
 
-    async def open(self, sink: str = "") -> None:
-        self._sink = sink or "-"
-        await self.begin()
-
-    def _request(self, peer: HTTPPeer, message: Sent, key: str) -> bytes:
-        headers = {"X-Persistent": "yes" if message.persistent else "no", "X-Header": message.header}
-        return peer.encode("POST", f"{self.session}/sinks/{self._sink}/{key}", message.body, headers)
+    def encode(self, peer: HTTPPeer, message: Sent, key: str) -> bytes:
+        """Return the request that publishes a message."""
+        raise NotImplementedError
 
     async def publish(self, *messages: Sent, key: str = "q") -> None:
         for message in messages:
@@ -55,15 +53,28 @@ class HTTPPublishing(HTTPParty, Publishing):
     async def _publish(self, message: Sent, key: str) -> None:
         async with self.connect() as stream:
             peer = HTTPPeer(stream, self.user)
-            await stream.send_all(self._request(peer, message, key))
+            await stream.send_all(self.encode(peer, message, key))
             status = (await peer.reply()).status
         self.ended = self.ended or status == 403
-        self.hear(taken=self.taken + (status == 204), refused=self.refused + (status != 204))
+        is_taken = status == self.taken_by
+        self.hear(taken=self.taken + is_taken, refused=self.refused + (not is_taken))
 
     async def break_off(self, *messages: Sent, key: str = "q") -> None:
         await self.publish(*messages[:-1], key=key)
         async with self.connect() as stream:
-            await stream.send_all(self._request(HTTPPeer(stream, self.user), messages[-1], key)[:-3])
+            await stream.send_all(self.encode(HTTPPeer(stream, self.user), messages[-1], key)[:-3])
+
+
+class HTTPPublishing(HTTPParty, PublishingOverHTTP):
+    taken_by = 204
+
+    async def open(self, sink: str = "") -> None:
+        self._sink = sink or "-"
+        await self.begin()
+
+    def encode(self, peer: HTTPPeer, message: Sent, key: str) -> bytes:
+        headers = {"X-Persistent": "yes" if message.persistent else "no", "X-Header": message.header}
+        return peer.encode("POST", f"{self.session}/sinks/{self._sink}/{key}", message.body, headers)
 
     async def is_put_out(self) -> bool:
         return (await self.ask("POST", "/sessions")).status == 401

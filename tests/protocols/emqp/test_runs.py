@@ -1,16 +1,21 @@
 """Messages in a row that are read in one pass."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.emqp.wire import ANNOUNCED, CALL, READY, REQUEST, broker, frames, sent, serving
+from protocols.emqp.wire import ANNOUNCED, CALL, READY, REQUEST, broker, frames, opened, sent, serving
 from triomq.protocols.emqp import (
+    NO_EXTENSION,
+    Acknowledged,
+    AnswerRun,
     BrokerEngine,
     Event,
     Frames,
+    PeerEngine,
     Replied,
     ReplyRun,
     Requested,
@@ -69,7 +74,14 @@ def spoilt(draw: st.DrawFn) -> Frames:
     return tuple(message)
 
 
-def hear_in_runs(engine: BrokerEngine, messages: Sequence[Frames]) -> list[Event]:
+acknowledgements = st.builds(
+    lambda request, rest: frames(b"ACK", request, *rest),
+    st.sampled_from([b"a", b"b", b"p-1", b"\xff", bytes(256)]),
+    st.sampled_from([(), (), (ANNOUNCED,), (b'{"v":1,"duplicate_of":"b"}',), (b"{",)]),
+)
+
+
+def hear_in_runs(engine: BrokerEngine | PeerEngine, messages: Sequence[Frames]) -> list[Event]:
     """Receive messages as a driver does, and take what comes in runs apart again."""
     events: list[Event] = []
     place = 0
@@ -84,7 +96,11 @@ def hear_in_runs(engine: BrokerEngine, messages: Sequence[Frames]) -> list[Event
                 Requested(msgid, run.queue, run.headers, message, run.extension)
                 for msgid, message in zip(run.msgids, run.messages, strict=True)
             ]
-            place += len(run.msgids)
+            place += run.count
+        elif isinstance(run, AnswerRun):
+            events += [Acknowledged(request, NO_EXTENSION) for request in run.acknowledged]
+            events += [Replied(*reply) for reply in run.replies]
+            place += run.count
         else:
             events += [Replied(*reply) for reply in run.replies]
             events += [SlotsOffered(run.slots)] if run.slots else []
@@ -121,6 +137,43 @@ def test_runs_say_what_messages_say_one_by_one(messages: list[Frames], role: str
     assert put_together(hear_in_runs(engines[1], messages)) == put_together(singly)
     assert sent(engines[0]) == sent(engines[1])
     assert engines[0].state == engines[1].state
+
+
+def acknowledged_first(events: Sequence[Event]) -> list[Event]:
+    """Put of ACKs and REPLYs in a row the ACKs first."""
+    ordered: list[Event] = []
+    for are_answers, some in groupby(events, lambda event: isinstance(event, Acknowledged | Replied)):
+        row = list(some)
+        ordered += sorted(row, key=lambda event: isinstance(event, Replied)) if are_answers else row
+    return ordered
+
+
+@given(
+    messages=st.lists(requests | answers | acknowledgements | others | spoilt(), max_size=12),
+    role=st.sampled_from(["client", "worker", "scheduler"]),
+    is_extended=st.booleans(),
+    is_leaving=st.booleans(),
+)
+def test_runs_say_to_a_peer_what_messages_say_one_by_one(
+    messages: list[Frames], role: Role, is_extended: bool, is_leaving: bool
+) -> None:
+    engines = [opened(role, is_extended=is_extended, settings=MOST) for _ in range(2)]
+    for engine in engines if is_leaving else ():
+        engine.leave()
+    singly = [event for message in messages if (event := engines[0].receive(message)) is not None]
+    assert acknowledged_first(hear_in_runs(engines[1], messages)) == acknowledged_first(singly)
+    assert sent(engines[0]) == sent(engines[1])
+    assert engines[0].state == engines[1].state
+
+
+def test_acknowledgements_and_answers_of_a_broker_are_one_run() -> None:
+    reply = frames(b"REPLY", b"1", b"a", b'{"v":1,"state":"ok"}')
+    messages = [frames(b"ACK", b"a"), frames(b"ACK", b"b"), reply, frames(b"ACK", b"c")]
+    run = opened("client").receive_run(messages, 1)
+    assert isinstance(run, AnswerRun)
+    assert run.acknowledged == [b"b", b"c"]
+    assert [answer[:2] for answer in run.replies] == [(b"a", b"1")]
+    assert run.count == 3
 
 
 def test_requests_that_differ_in_id_and_message_alone_are_one_run() -> None:

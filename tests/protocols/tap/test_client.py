@@ -11,6 +11,7 @@ from triomq.protocols.tap import (
     Failed,
     FetchAsked,
     GroupPosition,
+    LeasedAnswered,
     LoginChallenged,
     LoginRequested,
     OffsetsAsked,
@@ -19,6 +20,7 @@ from triomq.protocols.tap import (
     RequestRefused,
     ServerClosing,
     Settings,
+    StreamsAnswered,
     TapClientEngine,
     TapServerEngine,
     Welcomed,
@@ -58,8 +60,10 @@ def test_both_sides_understand_each_other() -> None:
         client.commit("orders", "w", 1, {2: 3}),
         client.abort("orders", "w", 2),
         client.ping(),
+        client.streams(),
+        client.lease("jobs", "g", 100, 1000),
     ]
-    assert numbers == [1, 2, 3, 4, 5, 6, 7]
+    assert numbers == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     _, asked = talk(client, server)
     assert asked[:2] == [OffsetsAsked(1, "orders", "g"), FetchAsked(2, "orders", 1, 5, 0, 100, 1000, 5)]
     server.bounds(1, [BOUNDS])
@@ -67,12 +71,16 @@ def test_both_sides_understand_each_other() -> None:
     server.refuse(3, "OTHER_STREAM", "it is another one", BOUNDS)
     for number in (4, 5, 6, 7):
         server.done(number)
+    server.streams(8, ["orders"])
+    server.leased(9, BOUNDS, 5)
     answers, _ = talk(client, server)
     assert answers == [
         BoundsAnswered(1, (BOUNDS,)),
         RecordsAnswered(2, BOUNDS, memoryview(b"ab")),
         RequestRefused(3, "OTHER_STREAM", "it is another one", BOUNDS),
         *map(DoneAnswered, (4, 5, 6, 7)),
+        StreamsAnswered(8, ("orders",)),
+        LeasedAnswered(9, BOUNDS, 5),
     ]
 
 

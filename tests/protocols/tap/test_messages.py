@@ -16,6 +16,9 @@ from triomq.protocols.tap import (
     DoneAnswered,
     FetchAsked,
     GroupPosition,
+    LeaseAsked,
+    LeasedAnswered,
+    ListAsked,
     LoginChallenged,
     LoginRequested,
     OffsetsAsked,
@@ -26,6 +29,7 @@ from triomq.protocols.tap import (
     ServerClosing,
     ServerGreeting,
     StageAsked,
+    StreamsAnswered,
     TapMessage,
     Welcomed,
 )
@@ -41,17 +45,22 @@ CLIENT_VECTORS: list[tuple[TapMessage, str]] = [
     (OffsetsAsked(2, "orders", "", 500), "95 11 02 a66f7264657273 a0 cd01f4"),
     (
         FetchAsked(3, "orders", 1, 0xFEDCBA9876543210, 500, 600, 65536, 1000),
-        "99 12 03 a66f7264657273 01 cffedcba9876543210 cd01f4 cd0258 ce00010000 cd03e8",
+        "9a 12 03 a66f7264657273 01 cffedcba9876543210 cd01f4 cd0258 ce00010000 cd03e8 a0",
     ),
-    (FetchAsked(3, "o", 0, None, 0), "99 12 03 a16f 00 c0 00 c0 ce00100000 00"),
+    (FetchAsked(3, "o", 0, None, 0, group="g"), "9a 12 03 a16f 00 c0 00 c0 ce00100000 00 a167"),
     (
         AckAsked(4, "orders", "g", {0: GroupPosition(None, 7), 1: GroupPosition(5, 8)}),
         "95 13 04 a66f7264657273 a167 82 00 92c007 01 920508",
     ),
-    (StageAsked(5, "orders", "q/s", 9, 2, 1, b"TMQC"), "98 14 05 a66f7264657273 a3712f73 09 02 01 c404544d5143"),
-    (CommitAsked(6, "orders", "q/s", 9, {0: 0, 2: 1}), "96 15 06 a66f7264657273 a3712f73 09 82 0000 0201"),
-    (AbortAsked(7, "orders", "q/s", 9), "97 16 07 a66f7264657273 a3712f73 09 c0 c0"),
-    (AbortAsked(7, "orders", "q/s", 9, 2, 1), "97 16 07 a66f7264657273 a3712f73 09 02 01"),
+    (
+        StageAsked(5, "orders", False, "q/s", 9, 2, 1, b"TMQC"),
+        "99 14 05 a66f7264657273 c2 a3712f73 09 02 01 c404544d5143",
+    ),
+    (CommitAsked(6, "orders", False, "q/s", 9, {0: 0, 2: 1}), "97 15 06 a66f7264657273 c2 a3712f73 09 82 0000 0201"),
+    (AbortAsked(7, "orders", True, "q/s", 9), "98 16 07 a66f7264657273 c3 a3712f73 09 c0 c0"),
+    (AbortAsked(7, "orders", False, "q/s", 9, 2, 1), "98 16 07 a66f7264657273 c2 a3712f73 09 02 01"),
+    (ListAsked(8), "92 17 08"),
+    (LeaseAsked(9, "jobs", "g", 500, 65536), "96 18 09 a46a6f6273 a167 cd01f4 ce00010000"),
 ]
 
 SERVER_VECTORS: list[tuple[TapMessage, str]] = [
@@ -70,6 +79,8 @@ SERVER_VECTORS: list[tuple[TapMessage, str]] = [
         "95 13 04 ac4f55545f4f465f52414e4745 a178 94 050709c0",
     ),
     (RequestRefused(4, "REFUSED", "x"), "95 13 04 a752454655534544 a178 c0"),
+    (LeasedAnswered(6, PartitionBounds(5, 7, 9), 3), "94 15 06 94 050709c0 03"),
+    (StreamsAnswered(5, ("a", "orders")), "93 14 05 92 a161 a66f7264657273"),
 ]
 
 
@@ -122,7 +133,11 @@ def test_fields_with_a_default_may_be_left_out() -> None:
         (19, 1, "o", "", {}),
         (19, 1, "o", "g", dict.fromkeys(range(4097), (None, 0))),
         (19, 1, "o", "g", {0: (None, 0, 0)}),
-        (21, 1, "o", "w", 0, dict.fromkeys(range(65537), 0)),
+        (21, 1, "o", False, "w", 0, dict.fromkeys(range(65537), 0)),
+        (21, 1, "o", 0, "w", 0, {}),
+        (23, 1, "o"),
+        (24, 1, "q", "", 1, 1),
+        (24, 1, "", "g", 1, 1),
         (0, "tip", 1),
         (0, "tap"),
         (0, "tap", 0),

@@ -146,10 +146,10 @@ def test_requests_are_events_in_their_order() -> None:
 
 def test_staged_chunk_is_bytes_of_its_own() -> None:
     engine = serving()
-    data = bytearray(framed(20, 1, "o", "w", 1, 2, 3, b"chunk"))
+    data = bytearray(framed(20, 1, "o", False, "w", 1, 2, 3, b"chunk"))
     engine.receive_data(bytes(data))
     (staged,) = engine.events()
-    assert staged == StageAsked(1, "o", "w", 1, 2, 3, b"chunk")
+    assert staged == StageAsked(1, "o", False, "w", 1, 2, 3, b"chunk")
 
 
 def test_answers_go_out_under_their_numbers() -> None:

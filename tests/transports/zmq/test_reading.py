@@ -27,6 +27,9 @@ class Sockets:
         for peer in self.peers.values():
             peer.send(b"hello")
             self.router.recv_multipart()
+        self.dealer, self.far_end = self.context.socket(zmq.DEALER), self.context.socket(zmq.DEALER)
+        self.dealer.bind("inproc://one")
+        self.far_end.connect("inproc://one")
 
     def _connect(self, name: bytes) -> zmq.Socket[bytes]:
         peer = self.context.socket(zmq.DEALER)
@@ -47,6 +50,16 @@ class Sockets:
                 else:
                     receive_by_form(self.router, found, form)
         return found
+
+    def read_from_one(self, messages: list[Frames]) -> list[Frames]:
+        """Read what a socket with one peer is sent."""
+        for frames in messages:
+            self.far_end.send_multipart(frames)
+        found: Received = {}
+        with suppress(zmq.Again):
+            while True:
+                receive_by_form(self.dealer, found, FORM, has_identities=False)
+        return found.get((b"", ""), [])
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +102,12 @@ def test_messages_are_the_same_as_if_each_frame_was_asked(
     asked = sockets.read(None)
     sockets.send(messages)
     assert sockets.read(FORM) == asked
+
+
+@given(messages=st.lists(in_form, max_size=12))
+@example(messages=[message(b"LONG", b"id"), message(b"SHORT", b"id")])
+def test_messages_of_one_peer_are_the_same_as_if_each_frame_was_asked(sockets: Sockets, messages: list[Frames]) -> None:
+    assert sockets.read_from_one(messages) == messages
 
 
 @given(messages=st.lists(st.tuples(names, st.booleans()), max_size=12), spoilt=st.lists(broken, min_size=1))

@@ -9,6 +9,7 @@ from triomq.app.cli.output import fail
 from triomq.app.config import Config, load_config
 from triomq.app.policies import PolicyConfig
 from triomq.errors import ConfigError
+from triomq.tracelog import Trace
 
 
 def check(
@@ -35,9 +36,15 @@ def _summary(config: Config) -> list[tuple[str, str]]:
         ("domains", ", ".join(config.domains)),
         *(("policy", _rule(policy)) for policy in config.policies),
         ("data", config.data_dir or "none: everything is in memory only"),
+        *([("trace", _traced(config.trace))] if config.trace.directory else []),
         ("log", f"{config.log.level}, {config.log.format}"),
         ("drain", f"{config.drain:g} s"),
     ]
+
+
+def _traced(trace: Trace) -> str:
+    rates = ", ".join([*(f"{rate:g} of {pattern!r}" for pattern, rate in trace.queues.items()), f"{trace.rate:g}"])
+    return f"{trace.directory}, {rates} of all messages"
 
 
 def _rule(policy: PolicyConfig) -> str:

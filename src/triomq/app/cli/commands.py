@@ -29,6 +29,7 @@ _COMMANDS = {
     "user": "triomq.app.cli.user",
     "definitions": "triomq.app.cli.definitions",
     "store": "triomq.app.cli.store",
+    "pipeline": "triomq.app.cli.pipeline",
 }
 """The module of each command, in the order of the help.
 

@@ -35,8 +35,26 @@ def serve(
             help="Listen for tap too, which moves streams by ranges; clients look for port 47280.", min=0, max=65535
         ),
     ] = None,
+    restms: Annotated[
+        int | None,
+        typer.Option(help="Listen for RestMS too, messages over HTTP; programs look for port 8080.", min=0, max=65535),
+    ] = None,
+    mtl: Annotated[
+        int | None,
+        typer.Option(
+            help="Listen for MTL too, control there and data at the next port; programs look for port 5975.",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Directory for durable queues and messages; without it all is in memory.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Directory for the trace log, with an event for what happens to each message.")
+    ] = None,
+    trace_rate: Annotated[
+        float | None, typer.Option(help="Which part of the messages is traced, such as 0.01.", min=0, max=1)
     ] = None,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None, typer.Option(help="The lowest level that is logged.")
@@ -50,10 +68,13 @@ def serve(
     Options go before environment variables (TRIOMQ_…), and those before the file.
     """
     given: dict[str, object] = {
-        "host": host, "port": port, "path": path, "emqp": emqp, "tap": tap, "level": log_level, "format": log_format
+        "host": host, "port": port, "path": path, "emqp": emqp, "tap": tap, "restms": restms, "mtl": mtl,
+        "level": log_level, "format": log_format, "trace_rate": trace_rate,
     }  # fmt: skip
     if data is not None:
         given["data"] = str(data.absolute())  # from here, not from the folder of the configuration
+    if trace is not None:
+        given["trace"] = str(trace.absolute())
     options = {option: value for option, value in given.items() if value is not None}
 
     def load() -> Config:

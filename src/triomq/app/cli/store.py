@@ -120,8 +120,9 @@ def _some(count: int, what: str) -> str:
 
 
 def _names(key: bytes) -> list[str]:
-    """Return the names of domain and queue, as far as they can be read."""
+    """Return the names of domain and queue, as far as they can be read; of a ledger that is its queue and its group."""
     try:
-        return decode_key(key)
-    except msgspec.DecodeError:
+        domain, name, *group = decode_key(key)
+    except (msgspec.DecodeError, ValueError):
         return ["?", key.hex(" ")]
+    return [domain, f"{name}, leased by {group[0]}" if group else name]

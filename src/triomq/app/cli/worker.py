@@ -8,6 +8,7 @@ import typer
 
 from triomq.app.cli.output import fail
 from triomq.app.config import Log
+from triomq.app.supervised import ParentProcess
 from triomq.app.work import WorkSettings, run_worker
 from triomq.errors import ConfigError
 from triomq.jobs import Jobs
@@ -29,11 +30,12 @@ def worker(
     ] = "",
     concurrency: Annotated[int, typer.Option(help="Async jobs that run at a time.", min=1)] = CONCURRENCY,
     processes: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="Processes for sync jobs; 0 runs them in threads, which cannot be killed.", min=0, show_default="cores"
+            help="Processes for sync jobs, by default one for each core; 0 is for threads, which cannot be killed.",
+            min=0,
         ),
-    ] = os.cpu_count() or 1,
+    ] = None,
     broker: Annotated[
         str,
         typer.Option(
@@ -45,6 +47,16 @@ def worker(
     reload: Annotated[
         bool, typer.Option("--reload", help="Start anew when a source file changes; for development.")
     ] = False,
+    pool: Annotated[
+        Literal["spark"] | None, typer.Option(help="Have workers on the executors of a Spark, and not here.")
+    ] = None,
+    master: Annotated[
+        str, typer.Option(metavar="URL", help="Of Spark: local[4], spark://host:7077; by default what is configured.")
+    ] = "",
+    workers: Annotated[
+        int, typer.Option(help="How many of them; by default one in each slot of the executors.", min=0)
+    ] = 0,
+    supervised: Annotated[bool, typer.Option(hidden=True)] = False,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], typer.Option(help="The lowest level that is logged.")
     ] = "info",
@@ -52,19 +64,35 @@ def worker(
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C: the first lets those that have begun end, the second ends all at once."""
     sys.path.insert(0, os.getcwd())  # the program is here, and the command may be anywhere
+    parent = ParentProcess() if supervised else None
     try:
         settings = WorkSettings(
             target=target,
             broker=broker,
             queues=parse_queues(queues),
             concurrency=concurrency,
-            processes=processes,
+            processes=(os.cpu_count() or 1) if processes is None else processes,
             reload=reload,
             log=Log(level=log_level, format=log_format),
         )
-        code = run_worker(settings, started=_announce)
+        if pool is None and (master or workers):
+            raise ConfigError("--master and --workers are about Spark; add --pool spark")
+        if pool is not None:
+            from triomq.app.spark_pool import SparkSettings, run_spark_pool
+
+            if reload:
+                raise ConfigError("--reload is for a worker on this machine; executors keep the code that they have")
+            code = run_spark_pool(SparkSettings(settings, master, workers, processes), started=_announce)
+        else:
+            code = run_worker(settings, started=parent.tell_ready if parent else _announce)
     except ConfigError as error:
+        if parent:
+            parent.tell_broken(error)
         fail(str(error))
+    except (Exception, SystemExit) as error:  # of the user's module
+        if parent:
+            parent.tell_broken(error)
+        raise
     raise typer.Exit(code)
 
 

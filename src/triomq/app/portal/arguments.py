@@ -8,6 +8,7 @@ from triomq.app import SinkHandle, Synchronise, User
 from triomq.app.domain_handle import HashProperty, OverflowName
 from triomq.app.streams import StartName
 from triomq.store.hosting import HostKind
+from triomq.tracelog import Trace
 
 T = TypeVar("T", covariant=True)
 
@@ -36,6 +37,7 @@ class BrokerArguments(TypedDict, total=False):
     queue_memory: int
     store_host: HostKind
     disk_reserve: int
+    trace: Trace | None
 
 
 class SinkArguments(TypedDict, total=False):

@@ -133,14 +133,14 @@ async def dial(url: AMQPUrl, ssl_context: ssl.SSLContext | None, poller: Poller)
         stream = await _connect(url)
     except OSError as error:
         raise Disconnected(
-            f"no broker can be reached at {url.place}: {_reason(error)}; see whether it runs there"
+            f"no broker can be reached at {url.place}: {reason_of(error)}; see whether it runs there"
         ) from None
     if not url.tls:
         try:
             return accept_raw(stream, poller)
         except OSError as error:
-            raise Disconnected(f"the connection to {url.place} broke at once: {_reason(error)}") from None
-    return StreamTransport(await _greet(stream, url, ssl_context or ssl.create_default_context()), url.place)
+            raise Disconnected(f"the connection to {url.place} broke at once: {reason_of(error)}") from None
+    return StreamTransport(await shake_hands(stream, ssl_context, url.host, url.place), url.place)
 
 
 async def _connect(url: AMQPUrl) -> trio.SocketStream:
@@ -149,25 +149,39 @@ async def _connect(url: AMQPUrl) -> trio.SocketStream:
     return await trio.open_tcp_stream(url.host, url.port)
 
 
-async def _greet(stream: trio.SocketStream, url: AMQPUrl, context: ssl.SSLContext) -> trio.abc.Stream:
-    """Perform the handshake of TLS."""
-    # AMQP has a close of its own, so TLS needs none: brokers shut the socket without its close_notify.
-    secure = trio.SSLStream(stream, context, server_hostname=url.host, https_compatible=True)
+async def shake_hands(
+    stream: trio.SocketStream, context: ssl.SSLContext | None, host: str, place: str
+) -> trio.SSLStream[trio.SocketStream]:
+    """Speak TLS from now on; a stream with which that fails is closed.
+
+    Args:
+        stream: To the server.
+        context: Whom to trust and who we are; None trusts what the system trusts.
+        host: The name that the server's certificate must have.
+        place: Where that is, for texts.
+
+    Raises:
+        Disconnected: Its certificate is not to be trusted, or it speaks something else.
+    """
+    # AMQP has a close of its own, and messages of HTTP say how long they are (RFC 9112, section 9.8): so TLS needs no
+    # close, and brokers shut the socket without its close_notify.
+    trusted = context or ssl.create_default_context()
+    secure = trio.SSLStream(stream, trusted, server_hostname=host, https_compatible=True)
     try:
         await secure.do_handshake()
     except trio.BrokenResourceError as error:
         await trio.aclose_forcefully(stream)
         reason = error.__cause__ or "it hung up"
         raise Disconnected(
-            f"TLS with {url.place} failed: {reason}; see that it speaks TLS there, and that ssl_context trusts it"
+            f"TLS with {place} failed: {reason}; see that it speaks TLS there, and that ssl_context trusts it"
         ) from None
-    except BaseException:
+    except BaseException:  # also when it is cancelled: nobody else would close the socket
         await trio.aclose_forcefully(stream)
         raise
     return secure
 
 
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
     """Return the system's text for an error, the first one where several addresses were tried."""
     cause = error.__cause__
     if isinstance(cause, BaseExceptionGroup):

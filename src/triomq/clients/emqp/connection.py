@@ -29,6 +29,7 @@ from triomq.protocols.emqp import (
     NO_EXTENSION,
     NO_HEADERS,
     Acknowledged,
+    AnswerRun,
     Dispatched,
     Event,
     Extension,
@@ -39,6 +40,7 @@ from triomq.protocols.emqp import (
     Progressed,
     RefusalReceived,
     Replied,
+    RequestRun,
     StateReported,
     TopicPublished,
     make_headers,
@@ -63,6 +65,7 @@ class EMQPConnection:
         self._topics: dict[str, list[EMQPSubscription]] = {}
         self._reports: dict[bytes, list[EMQPReports]] = {}
         self._handlers: Mapping[type, Callable[[Any], None]] = {
+            AnswerRun: self._outstanding.answered,
             Replied: self._outstanding.replied,
             Acknowledged: self._outstanding.acknowledged,
             RefusalReceived: self._outstanding.refused,
@@ -365,7 +368,7 @@ class EMQPConnection:
 
     # What comes
 
-    def _heard(self, event: Event) -> None:
+    def _heard(self, event: Event | RequestRun | AnswerRun) -> None:
         if (handler := self._handlers.get(type(event))) is not None:
             handler(event)
 

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from triomq.clients.emqp.stream import ItemStream
-from triomq.protocols.emqp import Extension, Headers, Requested
+from triomq.protocols.emqp import Extension, RequestRun
 
 if TYPE_CHECKING:
     from triomq.clients.emqp.worker import EMQPWorker
@@ -27,22 +27,29 @@ class EMQPJob:
 
     Args:
         worker: The worker.
-        event: What came.
+        id: Its id, which its requester made.
+        message: What is to be done.
+        run: What came, of this one and of others like it.
     """
 
     __slots__ = (
-        "_event", "_on_cancel", "_values", "_worker", "answered", "deadline", "extension", "grace", "id",
-        "is_cancelled", "quiet_until", "stream",
+        "_on_cancel", "_values", "_worker", "answered", "deadline", "extension", "grace", "headers", "id",
+        "is_cancelled", "message", "queue", "quiet_until", "stream",
     )  # fmt: skip
 
-    def __init__(self, worker: "EMQPWorker", event: Requested) -> None:
+    def __init__(self, worker: "EMQPWorker", id: bytes, message: bytes, run: RequestRun) -> None:
         self._worker = worker
-        self._event = event
-        self.id = event.msgid
+        self.id = id
         """Its id, which its requester made."""
-        self.extension = event.extension
+        self.message = message
+        """What is to be done."""
+        self.queue = run.queue
+        """The queue that its requester named."""
+        self.headers = run.headers
+        """What its requester asks for."""
+        self.extension = run.extension
         """What a broker with our extensions says of it, such as ``parent`` and ``trace``."""
-        left = event.extension.deadline
+        left = run.extension.deadline
         self.deadline = inf if left is None else trio.current_time() + left / 1000
         """When nobody wants it any more, on Trio's clock."""
         self.answered = False
@@ -56,24 +63,9 @@ class EMQPJob:
         self._on_cancel: Callable[[], None] | None = None
 
     @property
-    def queue(self) -> str:
-        """The queue that its requester named."""
-        return self._event.queue
-
-    @property
-    def message(self) -> bytes:
-        """What is to be done."""
-        return self._event.message
-
-    @property
-    def headers(self) -> Headers:
-        """What its requester asks for."""
-        return self._event.headers
-
-    @property
     def timeout(self) -> float:
         """Seconds that it may take; 0 is without limit."""
-        return self.extension.timeout / 1000 or self._event.headers.timeout
+        return self.extension.timeout / 1000 or self.headers.timeout
 
     @property
     def attempt(self) -> int:

@@ -18,7 +18,7 @@ Rules:
 
 import time
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from math import inf
 from secrets import token_urlsafe
 from typing import Final, TypeAlias
@@ -28,12 +28,14 @@ import trio
 from triomq.clients.emqp.connector import EMQPConnector, EMQPSocket
 from triomq.errors import Disconnected
 from triomq.protocols.emqp import (
+    AnswerRun,
     Event,
     Extension,
     Frames,
     Opened,
     PeerEngine,
     PeerLeaving,
+    RequestRun,
     Role,
     Silent,
     WeightedQueue,
@@ -49,7 +51,7 @@ _PAUSE: Final = 1.0
 _ABOUT_US: Final = (Opened, PeerLeaving)
 """Events that the link itself has to know."""
 
-Heard: TypeAlias = Callable[[Event], None]
+Heard: TypeAlias = Callable[[Event | RequestRun | AnswerRun], None]
 
 
 class EMQPLink:
@@ -169,17 +171,23 @@ class EMQPLink:
             except trio.BrokenResourceError:
                 self._broken()
                 continue
-            heard, receive = self._heard, self.engine.receive  # another engine comes with an await alone
-            for frames in messages:
-                event = receive(frames)
-                if event is None:
-                    continue
-                if isinstance(event, _ABOUT_US):
-                    self._hear(event)
-                else:
-                    heard(event)
+            self._take(messages)
             self.heard_at = trio.current_time()
             self.flush()
+
+    def _take(self, messages: Sequence[Sequence[bytes]]) -> None:
+        heard, engine, place = self._heard, self.engine, 0  # another engine comes with an await alone
+        while place < len(messages):
+            if (run := engine.receive_run(messages, place)) is not None:
+                heard(run)
+                place += run.count
+                continue
+            event = engine.receive(messages[place])
+            place += 1
+            if isinstance(event, _ABOUT_US):
+                self._hear(event)
+            elif event is not None:
+                heard(event)
 
     def _broken(self) -> None:
         """Begin anew at once: the socket says that the broker has gone."""

@@ -2,17 +2,15 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Final
 
-import trio
-
-from triomq.actors import require_trio
+from triomq.clients.block import run_in_block
 from triomq.clients.emqp.connection import EMQPConnection
 from triomq.clients.emqp.connector import EMQPConnector
 from triomq.clients.emqp.url import parse_emqp_url
 from triomq.clients.emqp.worker import EMQPWorker
 
-C = TypeVar("C", EMQPConnection, EMQPWorker)
+_ASYNCIO: Final = "run it in a thread of its own, by trio.run"
 
 
 @asynccontextmanager
@@ -28,7 +26,7 @@ async def open_emqp(url: str | EMQPConnector) -> AsyncIterator[EMQPConnection]:
         RuntimeError: This does not run in Trio.
         Disconnected: No broker lets us in.
     """
-    async with _running(EMQPConnection(_parsed(url)), "open_emqp") as connection:
+    async with run_in_block(EMQPConnection(_parsed(url)), "open_emqp", asyncio_way=_ASYNCIO) as connection:
         yield connection
 
 
@@ -49,32 +47,10 @@ async def open_emqp_worker(
         RuntimeError: This does not run in Trio.
         Disconnected: No broker lets us in.
     """
-    async with _running(EMQPWorker(_parsed(url), queues, slots), "open_emqp_worker") as worker:
+    worker = EMQPWorker(_parsed(url), queues, slots)
+    async with run_in_block(worker, "open_emqp_worker", asyncio_way=_ASYNCIO):
         yield worker
 
 
 def _parsed(url: str | EMQPConnector) -> EMQPConnector:
     return parse_emqp_url(url) if isinstance(url, str) else url
-
-
-@asynccontextmanager
-async def _running(conversation: C, name: str) -> AsyncIterator[C]:
-    require_trio(
-        name,
-        asyncio_way="run it in a thread of its own, by trio.run",
-        otherwise="call it in trio.run(main)",
-    )
-    failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        try:
-            await conversation.start(nursery)
-            yield conversation
-        except trio.Cancelled:
-            raise
-        except BaseException as error:
-            failure = error
-        finally:
-            await conversation.close()
-            nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure

@@ -25,6 +25,7 @@ from triomq.protocols.emqp import (
     MOST_IDS,
     NO_EXTENSION,
     Acknowledged,
+    AnswerRun,
     Dispatched,
     Extension,
     PeerEngine,
@@ -125,13 +126,25 @@ class Outstanding:
 
     # What comes
 
+    def answered(self, run: AnswerRun) -> None:
+        """The broker has some, and some are answered."""
+        pending_of, accept, replied = self._pending.get, self._accept, self._replied
+        for request in run.acknowledged:
+            if (pending := pending_of(request)) is not None:
+                accept(pending, NO_EXTENSION)
+        for request, message, extension in run.replies:
+            replied(request, message, extension)
+
     def replied(self, event: Replied) -> None:
         """A request is answered."""
-        pending = self._pending.pop(event.request, None)
+        self._replied(event.request, event.message, event.extension)
+
+    def _replied(self, request: bytes, message: bytes, extension: Extension) -> None:
+        pending = self._pending.pop(request, None)
         if isinstance(pending, EMQPRequest):
             if not pending.is_accepted:
                 self._count_accepted()
-            pending.replied(EMQPReply(event.message, event.extension))
+            pending.replied(EMQPReply(message, extension))
 
     def acknowledged(self, event: Acknowledged) -> None:
         """The broker has it."""

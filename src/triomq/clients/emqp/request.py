@@ -72,7 +72,7 @@ class EMQPRequest(PendingCommand):
     """
 
     __slots__ = (
-        "_answer", "_deadline", "_extension", "_headers", "_items", "_message", "_outstanding", "_values",
+        "_deadline", "_extension", "_headers", "_items", "_message", "_outstanding", "_values", "answer",
         "duplicate_of", "queue",
     )  # fmt: skip
 
@@ -98,7 +98,8 @@ class EMQPRequest(PendingCommand):
         self._headers = headers
         self._extension = extension
         self._deadline = deadline
-        self._answer: EMQPReply | None = None
+        self.answer: EMQPReply | None = None
+        """The answer, once it is here."""
         self._values: deque[bytes] | None = None
         self._items: _Items | None = None
 
@@ -138,7 +139,7 @@ class EMQPRequest(PendingCommand):
         if reply.extension.number > come and self._extension.stream:
             self.error = Disconnected("items of the stream were lost on the way")
         self.is_accepted = self.is_over = True
-        self._answer = reply
+        self.answer = reply
         self.wake()
 
     def has_ended(self, report: StateReported) -> None:
@@ -194,10 +195,10 @@ class EMQPRequest(PendingCommand):
         await trio.lowlevel.checkpoint()
         while not self.is_over:
             await self.changed()
-        if self._answer is None:
+        if self.answer is None:
             assert self.error is not None
             raise self.error
-        return self._answer
+        return self.answer
 
     def values(self) -> AsyncIterator[bytes]:
         """Iterate over what the worker says of its progress, until the job has ended; a hundred at most wait here."""

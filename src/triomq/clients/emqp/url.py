@@ -6,13 +6,21 @@ question mark.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import unquote
 
 import msgspec
 
 from triomq.clients.emqp.connector import EMQPSocket
-from triomq.clients.url_options import one_of, read_credentials, read_options, read_seconds, split_url
+from triomq.clients.url_options import (
+    one_of,
+    read_credentials,
+    read_file_name,
+    read_options,
+    read_seconds,
+    require_both_keys,
+    split_url,
+    zmq_address,
+)
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import EXTENSIONS, Dialect, Settings
 
@@ -55,7 +63,7 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def address(self) -> str:
         """The same for ZeroMQ."""
-        return f"tcp://[{self.host}]:{self.port}" if ":" in self.host else f"tcp://{self.host}:{self.port}"
+        return zmq_address(self.host, self.port)
 
     def __repr__(self) -> str:
         return f"EMQPUrl({self.user!r} at {self.address})"
@@ -100,8 +108,7 @@ def parse_emqp_url(url: str) -> EMQPUrl:
     if parts.path.strip("/"):
         raise ConfigError(f"the URL has something behind the port that it has no place for; {_EXAMPLE}")
     found = {**read_options(parts.query, _READERS), **read_credentials(parts)}
-    if bool(found.get("keys")) != bool(found.get("server_key")):
-        raise ConfigError("the URL has one of keys and server_key; each needs the other")
+    require_both_keys(found)
     found |= {"host": unquote(parts.hostname or "127.0.0.1"), "port": DEFAULT_PORT if port is None else port}
     return msgspec.convert(found, EMQPUrl)
 
@@ -112,15 +119,9 @@ def _flag(text: str) -> bool:
     return text == "yes"
 
 
-def _file(text: str) -> str:
-    if not Path(text).is_file():
-        raise ValueError("a file that is there")
-    return text
-
-
 _READERS: dict[str, Callable[[str], object]] = {
-    "keys": _file,
-    "server_key": _file,
+    "keys": read_file_name,
+    "server_key": read_file_name,
     "dialect": one_of("eventmq-0.3", "strict"),
     "extensions": _flag,
     "heartbeat": read_seconds,

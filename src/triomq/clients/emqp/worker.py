@@ -28,6 +28,7 @@ from triomq.clients.emqp.recent import RecentAnswers
 from triomq.errors import LocalProtocolError
 from triomq.protocols.emqp import (
     MOST_RUNNING,
+    AnswerRun,
     CancelAsked,
     DisconnectAsked,
     Event,
@@ -37,6 +38,7 @@ from triomq.protocols.emqp import (
     Progressed,
     RefusalReceived,
     Requested,
+    RequestRun,
     Silent,
     Unknown,
     WeightedQueue,
@@ -303,19 +305,25 @@ class EMQPWorker:
 
     # What comes
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: Event | RequestRun | AnswerRun) -> None:
         if (handle := _HANDLERS.get(type(event))) is not None:
             handle(self, event)
 
     def _requested(self, event: Requested) -> None:
-        wanted = self._offered > 0 and not self._drains
-        self._offered = max(0, self._offered - 1)
-        job = EMQPJob(self, event)
-        self._jobs[job.id] = job
-        if wanted or not self.give_back([job]):
-            self._inbox.append(job)
-            if len(self._inbox) == 1:  # who takes it wakes the next, if there is more by then
-                self._takers.unpark()
+        run = RequestRun(event.queue, event.headers, event.extension, (event.msgid,), (event.message,))
+        self._requested_run(run)
+
+    def _requested_run(self, run: RequestRun) -> None:
+        wanted = 0 if self._drains else self._offered
+        self._offered = max(0, self._offered - run.count)
+        jobs = [EMQPJob(self, msgid, message, run) for msgid, message in zip(run.msgids, run.messages, strict=True)]
+        self._jobs.update((job.id, job) for job in jobs)
+        if (spare := jobs[wanted:]) and self.give_back(spare):
+            del jobs[wanted:]
+        was_empty = not self._inbox
+        self._inbox += jobs
+        if was_empty and jobs:  # who takes it wakes the next, if there is more by then
+            self._takers.unpark()
 
     def _cancel_asked(self, event: CancelAsked) -> None:
         job = self._jobs.get(event.request)
@@ -371,6 +379,7 @@ class EMQPWorker:
 
 _HANDLERS: Final[Mapping[type, Callable[[EMQPWorker, Any], None]]] = {
     Requested: EMQPWorker._requested,
+    RequestRun: EMQPWorker._requested_run,
     CancelAsked: EMQPWorker._cancel_asked,
     Progressed: EMQPWorker._taken,
     Opened: EMQPWorker._opened,

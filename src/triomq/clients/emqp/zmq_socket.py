@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from triomq.transports.zmq import Dealer, close_context, make_context, read_curve_keys
+from triomq.protocols.emqp import LEAST_FRAMES, USUAL_FRAMES, VERSION
+from triomq.transports.zmq import Dealer, MessageForm, close_context, make_context, read_curve_keys
 
 if TYPE_CHECKING:
     from triomq.clients.emqp.url import EMQPUrl
+
+_FORM: Final = MessageForm((b"", VERSION), LEAST_FRAMES, USUAL_FRAMES)
 
 _LINGER: Final = 1.0
 """Seconds for which libzmq goes on sending when the socket is closed."""
@@ -34,6 +37,7 @@ class ZMQEMQPSocket(Dealer):
             password=url.password,
             keys=keys,
             server_key=server_key,
+            form=_FORM,
         )
         self.connect(url.address)
 

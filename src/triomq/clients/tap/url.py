@@ -29,7 +29,8 @@ class TapUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         user: Who logs in.
         password: With what; never shown.
         domain: Where to work; empty is where the broker's endpoint works.
-        timeout: Seconds that the broker may take to let us in, and for any one answer beside what it is to wait.
+        timeout: Seconds that the broker may take to let us in, to begin any one answer beside what it is to wait, and
+            between two pieces of a long one.
         name: What the broker is told of this program.
         auth_mechanism: ``plain``, or ``external``: who we are is what our TLS certificate says.
         tls: Whether to speak TLS.

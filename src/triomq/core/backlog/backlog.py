@@ -251,6 +251,10 @@ class Backlog:
         """
         raise NotImplementedError
 
+    def first_ids(self, count: int, level: int = 0) -> Sequence[int]:
+        """Return the ids of so many of the messages that ``first`` returns."""
+        raise NotImplementedError
+
     # Going for good
 
     def drop(self, count: int, level: int = 0) -> Sequence[int]:

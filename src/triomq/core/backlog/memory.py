@@ -356,6 +356,13 @@ class MemoryBacklog(Backlog):
             run = self._front()
         return Stretch(run.head, run.contents[:most], None if run.heads is None else run.heads[:most])
 
+    def first_ids(self, count: int, level: int = 0) -> Sequence[int]:
+        """Return the ids of so many of the messages that ``first`` returns."""
+        if self._returned is not None:
+            return self._returned.first.ids[:count]
+        first = self._front().first
+        return range(first, first + count)
+
     def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
         """Put a message in its place that was delivered so many times before the broker was restarted."""
         self._put_back(ReturnedRun(head, [content], range(number, number + 1), len(content), deadline, attempts))

@@ -132,6 +132,10 @@ class PriorityBacklog(Backlog):
         """Return the first ready messages of a level; see ``MemoryBacklog.first``."""
         return self._levels[level].first(most)
 
+    def first_ids(self, count: int, level: int = 0) -> Sequence[int]:
+        """Return the ids of so many of the messages that ``first`` returns."""
+        return self._levels[level].first_ids(count)
+
     def drop(self, count: int, level: int = 0) -> Sequence[int]:
         """Remove so many of the messages that ``first`` returns; return their ids, which are in a row."""
         return self._change(level, MemoryBacklog.drop, count)

@@ -42,6 +42,8 @@ KEYED_KINDS = frozenset(
         RecordKind.POSITION,
         RecordKind.WRITER,
         RecordKind.PUBLISHER,
+        RecordKind.LEDGER,
+        RecordKind.RESOURCE,
     }
 )
 """Kinds whose keys are a domain and names; each domain's belong to one owner (``KeyedRecords``)."""

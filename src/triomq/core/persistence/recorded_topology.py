@@ -27,6 +27,7 @@ from triomq.core.queue.delay import Delayed
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import Destination, SinkState
+from triomq.core.streams.ledgers import GroupLedger, ledgers_of, make_state
 from triomq.core.streams.log import StreamLog
 from triomq.core.streams.stored import StoredLog
 from triomq.core.topology.directory import Directory
@@ -80,6 +81,17 @@ def record_queue(directory: Directory, queue: QueueState, *, is_new: bool) -> No
         persistence.mark_sync_point()
 
 
+def record_ledger(directory: Directory, ledger: GroupLedger) -> None:
+    """Record a ledger that is new, if its queue is durable: under the names of domain, queue and group."""
+    persistence, state = directory.persistence, ledger.state
+    if persistence is not None and state.durable:
+        options = encode_options(state.declared, identity=ledger.log.identity)
+        key = encode_key(directory.name, ledger.queue, ledger.group)
+        persistence.journal.add(QueueDeclared(state.backlog.queue, key, options))
+        ledgers_of(directory).record(ledger)
+        persistence.mark_sync_point()
+
+
 def forget_queue(directory: Directory, queue: QueueState) -> None:
     """Remove the record of a queue, its messages, and what of it was paged out."""
     persistence = directory.persistence
@@ -128,10 +140,11 @@ def _decode_bound(record: RecordFound) -> tuple[str, Binding, str, str]:
         return *decode_binding(record.key), *decode_maker(record.value)
 
 
-def _decode_queue(found: QueueFound) -> tuple[str, str, QueueOptions, str, str]:
+def _decode_queue(found: QueueFound) -> tuple[str, list[str], QueueOptions, str, str]:
+    """Return the domain, the queue's name, of a ledger with the group behind it, options, origin and user."""
     with decoding("queue", found.key):
-        domain, name = decode_key(found.key)
-        return domain, name, *decode_queue_options(found.value)
+        domain, name, *group = decode_key(found.key)
+        return domain, [name, *group[:1]], *decode_queue_options(found.value)
 
 
 def require_decodable(piece: RecordFound | QueueFound) -> None:
@@ -186,11 +199,17 @@ def recovering(directory: Directory) -> Iterator[None]:
                 directory.quotas.take(user, "sinks")
                 yield
     for found in recovered.queues.values():
-        domain, name, options, origin, user = _decode_queue(found.found)
-        if domain == directory.name:
+        domain, (name, *group), options, origin, user = _decode_queue(found.found)
+        if domain != directory.name:
+            continue
+        if group:
+            _recover_ledger(directory, name, group[0], found)
+        else:
             directory.queues[name] = _recover_queue(directory, name, options, found, origin, user)
-            yield
+        yield
     _recover_positions(directory)
+    if directory.ledgers is not None:
+        directory.ledgers.recover_leases()
     nowhere = 0
     for record in recovered.records:
         if record.kind == RecordKind.BINDING:
@@ -225,6 +244,16 @@ def _recover_queue(
             queue.delayed.expect(delayed)
     recovered.delayed = []  # they are in the queue's state now
     return queue
+
+
+def _recover_ledger(directory: Directory, queue: str, group: str, recovered: RecoveredQueue) -> None:
+    found = recovered.found
+    identity = decode_identity(found.value)
+    state = make_state(directory, queue, group, durable=True, number=found.queue, identity=identity)
+    assert isinstance(state.backlog, StoredLog)
+    state.backlog.recover(recovered.chunks, found.next_id - 1)
+    recovered.chunks = []
+    ledgers_of(directory).recover(queue, group, state)
 
 
 def _recover_positions(directory: Directory) -> None:

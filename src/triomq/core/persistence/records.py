@@ -20,11 +20,11 @@ import msgspec
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from triomq.core.message import Head, traits_of
-from triomq.core.packing import from_extension, packable
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.predicate import Predicate
 from triomq.core.topology.options import QueueOptions, SinkOptions
 from triomq.errors import StoreCorrupt
+from triomq.properties import from_extension, packable
 
 T = TypeVar("T")
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import trio
 
 from triomq.actors import Message, Ref, Request
+from triomq.chunks import MovableChunk
 from triomq.core.message import Head, Stretch
 from triomq.core.publishing.confirms import Receipt
 from triomq.errors import ActorError
@@ -30,6 +31,11 @@ class Publish(Message, frozen=True):
     positions: Sequence[int] | None = None
     delay: float = 0.0
     heads: Sequence[Head] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many messages it has."""
+        return len(self.contents)
 
     @property
     def stretch(self) -> Stretch:
@@ -58,6 +64,26 @@ class Publish(Message, frozen=True):
         """Report that a queue will not have the messages from one on."""
         if self.receipt is not None:
             self.receipt.refused((self.positions or range(len(self.contents)))[start:])
+
+
+class PublishChunk(Message, frozen=True):
+    """To a stream: append the records of a chunk, which was checked, as they are.
+
+    Args:
+        chunk: The chunk; its offsets count for nothing, and its records have one time.
+    """
+
+    chunk: MovableChunk
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return self.chunk.head.count
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+        return self.chunk.size
 
 
 class Offer(Request[bool], frozen=True):

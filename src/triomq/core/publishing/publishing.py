@@ -54,10 +54,10 @@ from triomq.core.refusals import Forbidden
 if TYPE_CHECKING:
     from triomq.actors import Source, Turn
     from triomq.core.message import Head
-    from triomq.core.properties import HeaderValue, Properties
     from triomq.core.publishing.confirms import Receipt
     from triomq.core.publishing.transaction import Transaction
     from triomq.core.topology.directory import Directory, Finder, Route
+    from triomq.properties import HeaderValue, Properties
 
 
 Ts = TypeVarTuple("Ts")
@@ -75,6 +75,20 @@ class Expecting(Protocol):
 
     def expect(self, count: int, copies: int) -> Receipt:
         """Return the receipt of a run of so many messages, of which queues will place so many copies."""
+
+
+class _IntoQueue:
+    """A user's rights, where the default sink stands for one queue."""
+
+    def __init__(self, access: Permissions, queue: str) -> None:
+        self._access = access
+        self._queue = queue
+
+    def may_write(self, name: str) -> bool:
+        return self._access.may_write(name or self._queue)
+
+    def may_read(self, name: str) -> bool:
+        return self._access.may_read(name)
 
 
 class Publisher:
@@ -97,6 +111,12 @@ class Publisher:
         self._fanout: FanOut | None = None  # what very many queues have not been told yet
         self._memory = directory.memory
         self._persistence = directory.persistence
+
+    def into_queue(self, queue: str) -> Publisher:
+        """Return the client's way into one queue: its right is asked by that name, not by the default sink's."""
+        publisher = Publisher(self._directory, _IntoQueue(self._access, queue), self._turn)
+        publisher.source = self.source
+        return publisher
 
     def publish(
         self,
@@ -138,14 +158,14 @@ class Publisher:
         queues = route.queues
         pushes = len(contents) * len(queues)
         receipt = None if confirms is None else confirms.expect(len(contents), pushes)
-        if directory.message_observers is not None:
-            directory.message_observers.published(Stretch(head, contents), queues)
+        if directory.run_observers is not None:
+            directory.run_observers.published(Stretch(head, contents), queues)
         if queues:
-            turn.spent += pushes
+            turn.spent = spent = turn.spent + pushes
             self._memory.fresh += size + pushes * MESSAGE_OVERHEAD
             message = Publish(head, contents, size, receipt, None, delay)
-            if pushes > AT_ONCE or self._fanout is not None:
-                self._spread(message, queues)
+            if spent > AT_ONCE or self._fanout is not None:
+                self._spread(message, queues, spent - pushes)
             else:
                 for queue in queues:
                     queue.tell_nowait(message)
@@ -209,7 +229,7 @@ class Publisher:
         for one in stale:
             route = one.route
             if route.sink not in finders:
-                finders[route.sink] = self._finder(route.sink)
+                finders[route.sink] = self.finder(route.sink)
             find = finders[route.sink]
             queues = None if find is None or route.keys else find(route.key)
             if queues is not None:
@@ -219,8 +239,14 @@ class Publisher:
             if route.version != version:
                 return
 
-    def _finder(self, sink: str) -> Finder | None:
-        """Return how to find the queues of very many keys; None if guards or contents have to be looked at for each."""
+    def finder(self, sink: str) -> Finder | None:
+        """Return how to find the queues of very many keys; None if guards or contents have to be looked at for each.
+
+        Raises:
+            Forbidden: The user may not.
+            NoSuchSink: There is none of that name.
+            SinkInternal: Only other sinks may publish into it.
+        """
         if not self._access.may_write(sink):
             raise Forbidden("sink", sink)
         return self._directory.finder(sink) if self._is_open else None
@@ -240,28 +266,29 @@ class Publisher:
 
     def _place(self, message: Publish, queues: Sequence[Ref], unrouted: Unrouted | None) -> None:
         """Tell queues of a part of a mix."""
-        if self._directory.message_observers is not None:
-            self._directory.message_observers.published(message.stretch, queues)
+        if self._directory.run_observers is not None:
+            self._directory.run_observers.published(message.stretch, queues)
         if not queues:
             if unrouted is not None:
                 for part in message.stretch.alike():
                     unrouted(part.head, part.contents)
         elif self._fanout is not None or len(message.contents) * len(queues) > AT_ONCE:
-            self._spread(message, queues)
+            self._spread(message, queues, 0)
         else:
             for queue in queues:
                 queue.tell_nowait(message)
 
-    def _spread(self, message: Publish, queues: Sequence[Ref]) -> None:
-        """Publish to very many queues, to the first ones now."""
+    def _spread(self, message: Publish, queues: Sequence[Ref], spent: int) -> None:
+        """Publish to very many queues, to the first ones now unless this turn has pushed as much before."""
         if self._fanout is not None:
             self._fanout.add(message, queues)
             return
-        for queue in queues[:AT_ONCE]:
+        now = AT_ONCE if spent < AT_ONCE else 0
+        for queue in queues[:now]:
             queue.tell_nowait(message)
-        if len(queues) > AT_ONCE:
+        if len(queues) > now:
             self._fanout = FanOut(self._directory, self._spread_out)
-            self._fanout.add(message, queues[AT_ONCE:])
+            self._fanout.add(message, queues[now:])
             self._directory.chores.add(self._fanout)
 
     def _spread_out(self) -> None:
@@ -298,8 +325,8 @@ class Publisher:
         receipt = None if confirms is None else confirms.expect(len(contents), 0)  # no queue will report
         self.count(len(contents) * len(queues), size)
         missed = [content for content in contents if not self._offer(head, content, queues)]
-        if self._directory.message_observers is not None:
-            self._directory.message_observers.published(Stretch(head, contents), queues)
+        if self._directory.run_observers is not None:
+            self._directory.run_observers.published(Stretch(head, contents), queues)
         if receipt is not None and queues and head.traits.persistent and self._persistence is not None:
             receipt.number = self._persistence.journal.require_commit()  # consumers may have got what is recorded
         return missed

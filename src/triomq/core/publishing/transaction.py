@@ -13,7 +13,7 @@ from triomq.actors import Ref
 from triomq.core.batch import Batch
 from triomq.core.delivery import Outcome, Settle
 from triomq.core.message import Stretch
-from triomq.core.publishing.publish import Fits, Publish
+from triomq.core.publishing.publish import Fits, Publish, PublishChunk
 from triomq.core.refusals import Restarting
 from triomq.core.topology.directory import Directory
 from triomq.core.topology.observer import MessageObservers
@@ -32,7 +32,7 @@ class Transaction:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._publishes: dict[Ref, list[Publish]] = {}
+        self._publishes: dict[Ref, list[Publish | PublishChunk]] = {}
         self._settlements: list[tuple[Batch, Outcome, Sequence[int] | None]] = []
 
     @property
@@ -45,8 +45,8 @@ class Transaction:
         """Total of the bytes of what is to be published."""
         return sum(run.size for runs in self._publishes.values() for run in runs)
 
-    def publish(self, queues: Sequence[Ref], message: Publish) -> None:
-        """Gather a run for some queues."""
+    def publish(self, queues: Sequence[Ref], message: Publish | PublishChunk) -> None:
+        """Gather a run for some queues, or a chunk for some streams."""
         for queue in queues:
             self._publishes.setdefault(queue, []).append(message)
 
@@ -72,8 +72,8 @@ class Transaction:
             self._check(queue, runs)
         settlements = self._settlements
         self.rollback()
-        if self._directory.message_observers is not None:
-            self._notify_observers(self._directory.message_observers, present)
+        if self._directory.run_observers is not None:
+            self._notify_observers(self._directory.run_observers, present)
         for queue, runs in present.items():
             for run in runs:
                 queue.tell_nowait(run)
@@ -83,22 +83,25 @@ class Transaction:
         persistence = self._directory.persistence
         if persistence is not None:
             persistence.mark_sync_point()
-        return sum(len(run.contents) for runs in present.values() for run in runs)
+        return sum(run.count for runs in present.values() for run in runs)
 
     @staticmethod
-    def _notify_observers(observers: MessageObservers, publishes: Mapping[Ref, Sequence[Publish]]) -> None:
+    def _notify_observers(
+        observers: MessageObservers, publishes: Mapping[Ref, Sequence[Publish | PublishChunk]]
+    ) -> None:
         """Tell observers of each run once, with all of its queues."""
         found: dict[int, tuple[Publish, list[Ref]]] = {}
         for queue, runs in publishes.items():
             for run in runs:
+                assert isinstance(run, Publish)  # chunks are published where there are no observers
                 found.setdefault(id(run), (run, []))[1].append(queue)
         for run, queues in found.values():
             observers.published(Stretch(run.head, run.contents, run.heads), queues)
 
-    def _check(self, queue: Ref, runs: Sequence[Publish]) -> None:
+    def _check(self, queue: Ref, runs: Sequence[Publish | PublishChunk]) -> None:
         """Refuse what a queue would refuse."""
         try:
-            fits = queue.ask_nowait(Fits(runs))
+            fits = queue.ask_nowait(Fits([run for run in runs if isinstance(run, Publish)]))
         except trio.WouldBlock:
             raise Restarting(queue) from None
         except ActorError as error:

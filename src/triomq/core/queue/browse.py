@@ -56,9 +56,11 @@ def discard(state: QueueState, up_to: int) -> int:
     backlog, on_removed = state.backlog, state.directory.on_removed
     if on_removed is None:
         return backlog.discard(up_to)
-    messages = [entry.message for entry in takewhile(lambda entry: entry.id <= up_to, backlog.entries())]
+    entries = list(takewhile(lambda entry: entry.id <= up_to, backlog.entries()))
+    messages = [entry.message for entry in entries]
     count = backlog.discard(up_to)
     if messages:
         heads = [message.head for message in messages]
-        on_removed(state, Stretch(heads[0], [message.content for message in messages], heads), None)
+        stretch = Stretch(heads[0], [message.content for message in messages], heads)
+        on_removed(state, stretch, None, [entry.id for entry in entries])
     return count

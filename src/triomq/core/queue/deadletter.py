@@ -15,10 +15,12 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, cast
 
+from triomq.core.codecs import Codecs
 from triomq.core.message import Head, QueueMessage, Stretch, traits_of
-from triomq.core.properties import Codecs, HeaderValue, Properties
 from triomq.core.publishing.publish import Publish
+from triomq.core.queue.moved import MovedFrom, PublishMoved, where_from
 from triomq.errors import NotFound
+from triomq.properties import HeaderValue, Properties
 
 if TYPE_CHECKING:
     from triomq.core.queue.queue_state import QueueState
@@ -51,13 +53,14 @@ class Reason(Enum):
     """It came back too often."""
 
 
-def dead_letter(state: "QueueState", stretch: Stretch, reason: Reason) -> int:
+def dead_letter(state: "QueueState", stretch: Stretch, reason: Reason, ids: Sequence[int] = ()) -> int:
     """Publish messages that a queue gives up to its dead-letter sink, if it has one.
 
     Args:
         state: The queue's.
         stretch: The messages.
         reason: Why.
+        ids: Their ids in the queue; none if they were never in it.
 
     Returns:
         How many copies went to queues.
@@ -65,13 +68,20 @@ def dead_letter(state: "QueueState", stretch: Stretch, reason: Reason) -> int:
     sink = state.options.dead_letter_sink
     if sink is None:
         return 0
-    copies = sum(_dead_letter_one(state, sink, message, reason) for message in stretch.messages())
+    if state.directory.tracer is None or not ids:
+        copies = sum(_dead_letter_one(state, sink, message, reason) for message in stretch.messages())
+    else:
+        where = [where_from(state, (number,), reason.value) for number in ids]
+        messages = zip(stretch.messages(), where, strict=True)
+        copies = sum(_dead_letter_one(state, sink, message, reason, moved_from) for message, moved_from in messages)
     if (observers := state.directory.message_observers) is not None:
         observers.dead_lettered(state, stretch, reason, copies)
     return copies
 
 
-def _dead_letter_one(state: "QueueState", sink: str, message: QueueMessage, reason: Reason) -> int:
+def _dead_letter_one(
+    state: "QueueState", sink: str, message: QueueMessage, reason: Reason, moved_from: MovedFrom | None = None
+) -> int:
     directory, name = state.directory, _bytes_if_not_text(state.name)
     message, properties = _readable(directory.codecs, message)
     headers = dict(properties.headers or {})
@@ -87,7 +97,11 @@ def _dead_letter_one(state: "QueueState", sink: str, message: QueueMessage, reas
         return 0  # it may be declared again later; until then dead letters are dropped
     encoded, flags = directory.codecs.amend(message, changes, without=without)
     content = encoded + message.body
-    publish = Publish(_head_of(message.head, sink, keys[0], encoded, flags), [content], len(content))
+    head = _head_of(message.head, sink, keys[0], encoded, flags)
+    if moved_from is None:
+        publish = Publish(head, [content], len(content))
+    else:
+        publish = PublishMoved(head, [content], len(content), moved_from=moved_from)
     copies = 0
     for queue in route.queues:
         if reason is not Reason.REJECTED and _is_circle(news, _bytes_if_not_text(directory.name_of(queue))):

@@ -32,12 +32,12 @@ def drop_expired(state: QueueState, now: float) -> bool:
         if (observers := state.directory.message_observers) is not None:
             observers.expired(state, stretch)
         if lettered:
-            state.dead_lettered += dead_letter(state, stretch, Reason.EXPIRED)
+            state.dead_lettered += dead_letter(state, stretch, Reason.EXPIRED, backlog.first_ids(count, level))
             dead_letters += count
-        backlog.drop(count, level)
+        ids = backlog.drop(count, level)
         state.expired += count
         if (on_removed := state.directory.on_removed) is not None:
-            on_removed(state, stretch, Reason.EXPIRED)
+            on_removed(state, stretch, Reason.EXPIRED, ids)
         gone += count
     return True
 

@@ -9,9 +9,10 @@ from math import ceil, inf
 
 import msgspec
 
+from triomq.core.codecs import Codecs
 from triomq.core.message import Head, QueueMessage, Stretch
-from triomq.core.properties import Codecs, Properties
 from triomq.core.topology.options import QueueOptions
+from triomq.properties import Properties
 
 _GRAIN = 0.01  # seconds: deadlines are rounded up to it, so that messages that arrive together stay one run
 _FOREVER = 1e10  # seconds: three centuries

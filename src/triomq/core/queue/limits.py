@@ -79,12 +79,12 @@ def shed(state: QueueState) -> bool:
         stretch = backlog.first(min(max(1, over), MOST_DEAD_LETTERS), level)
         count = len(stretch.contents)
         if options.dead_letter_sink is not None:
-            state.dead_lettered += dead_letter(state, stretch, Reason.MAX_LENGTH)
+            state.dead_lettered += dead_letter(state, stretch, Reason.MAX_LENGTH, backlog.first_ids(count, level))
             dead_letters += count
-        backlog.drop(count, level)
+        ids = backlog.drop(count, level)
         state.dropped += count
         if (on_removed := state.directory.on_removed) is not None:
-            on_removed(state, stretch, Reason.MAX_LENGTH)
+            on_removed(state, stretch, Reason.MAX_LENGTH, ids)
         gone += count
     return True
 
@@ -143,11 +143,13 @@ def _drop_oldest(state: QueueState, most: int) -> int:
             break
         count = _covering(stretch, over)
         if state.options.dead_letter_sink is not None:
-            state.dead_lettered += dead_letter(state, stretch.up_to(count), Reason.MAX_LENGTH)
-        backlog.drop(count, level)
+            state.dead_lettered += dead_letter(
+                state, stretch.up_to(count), Reason.MAX_LENGTH, backlog.first_ids(count, level)
+            )
+        ids = backlog.drop(count, level)
         dropped += count
         if (on_removed := state.directory.on_removed) is not None:
-            on_removed(state, stretch.up_to(count), Reason.MAX_LENGTH)
+            on_removed(state, stretch.up_to(count), Reason.MAX_LENGTH, ids)
     state.dropped += dropped
     return dropped
 

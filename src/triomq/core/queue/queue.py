@@ -41,6 +41,7 @@ from triomq.core.publishing.publish import Fits, Offer, Publish
 from triomq.core.queue.browse import Browse, Discard, Purge, discard
 from triomq.core.queue.deadletter import Reason, dead_letter
 from triomq.core.queue.expiry import is_unused
+from triomq.core.queue.handover import HandBack, TakeOver, take_over
 from triomq.core.queue.intake import sort_out
 from triomq.core.queue.limits import (
     bytes_of,
@@ -52,6 +53,7 @@ from triomq.core.queue.limits import (
     make_room,
     shed,
 )
+from triomq.core.queue.moved import MovedMessages
 from triomq.core.queue.paging import Paging
 from triomq.core.queue.queue_state import Arrived, Enlist, OptionsChanged, PageRead, QueueState, QueueStatistics
 from triomq.core.queue.settling import forget_postponed, give_up, postpone, put_back
@@ -183,6 +185,10 @@ class Queue(InPlaceActor):
             self._backlog.push(part.head, part.contents, part.size, part.deadline, part.level, part.heads)
             if part.deadline < inf:
                 self._time.expect_expiry(now)
+
+    def _push_due(self, head: Head, contents: Sequence[bytes], size: int, heads: Sequence[Head] | None) -> None:
+        """Store messages whose delay is over."""
+        self._push(head, contents, size, heads)
 
     def _push_fitting(self, run: Publish) -> int:
         """Store as much as fits, dispatching in between to make room; return how many messages were stored."""
@@ -349,6 +355,20 @@ class Queue(InPlaceActor):
             observers.handed_out(self._state, batch)
         return batch
 
+    def take_over(self, message: TakeOver) -> Sequence[MovedMessages]:
+        """Give up the first messages for good, after feeds have taken what they can."""
+        return take_over(self._state, message, self._time, self._paging, self._deliver)
+
+    def hand_back(self, message: HandBack) -> None:
+        """Store messages again that were taken over."""
+        for messages in message.messages:
+            self._take_back(messages)
+        self._slack = 0
+
+    def _take_back(self, messages: MovedMessages) -> None:
+        head, contents, heads = messages.stretch
+        self._push(head, contents, sum(map(len, contents)), heads)
+
     def purge(self, message: Purge) -> int:
         """Remove all ready messages, after feeds have taken what they can; return how many they were."""
         self._deliver()
@@ -368,7 +388,7 @@ class Queue(InPlaceActor):
     def _report_removed(self) -> None:
         """Report that all is gone that no consumer has."""
         if (on_removed := self._state.directory.on_removed) is not None:
-            on_removed(self._state, None, None)
+            on_removed(self._state, None, None, ())
 
     def browse(self, message: Browse) -> Sequence[Entry]:
         """Return ready messages by id, after feeds have taken what they can."""
@@ -458,7 +478,7 @@ class Queue(InPlaceActor):
         time = self._time
         if time.needs_clock:
             self._slack = 0  # what is due becomes ready now
-            if not time.catch_up(self._push):
+            if not time.catch_up(self._push_due):
                 return False
         if self._backlog.resident or self._called:
             self._dispatch_all()

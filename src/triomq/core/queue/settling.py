@@ -24,9 +24,10 @@ def give_up(state: QueueState, batch: Batch, positions: Sequence[int] | None, re
         How many messages and how many bytes are outstanding no longer.
     """
     if state.options.dead_letter_sink is not None:
-        state.dead_lettered += dead_letter(state, batch.stretch(positions), reason)
+        ids = batch.unsettled_ids(positions)
+        state.dead_lettered += dead_letter(state, batch.stretch(positions), reason, ids)
     if (on_removed := state.directory.on_removed) is not None:
-        on_removed(state, batch.stretch(positions), reason)
+        on_removed(state, batch.stretch(positions), reason, batch.unsettled_ids(positions))
     count, size = state.backlog.accept(batch, positions)
     if reason is Reason.DELIVERY_LIMIT:
         state.exhausted += count
@@ -84,9 +85,14 @@ def _after(state: QueueState, batch: Batch, position: int, failures: int) -> dic
     if limit is not None and failures > limit:
         give_up(state, batch, (position,), Reason.DELIVERY_LIMIT)
         return {"then": "given up", "delivery_limit": limit}
-    if failures >= MOST_FAILURES and (copies := dead_letter(state, batch.stretch((position,)), Reason.DELIVERY_LIMIT)):
+    here = (position,)
+    if failures >= MOST_FAILURES and (
+        copies := dead_letter(state, batch.stretch(here), Reason.DELIVERY_LIMIT, (batch.ids[position],))
+    ):
         state.dead_lettered += copies
-        state.backlog.accept(batch, (position,))
+        if (on_removed := state.directory.on_removed) is not None:
+            on_removed(state, batch.stretch(here), Reason.DELIVERY_LIMIT, (batch.ids[position],))
+        state.backlog.accept(batch, here)
         return {"then": "dead letter", "sink": state.options.dead_letter_sink}
     if state.postponed is None:
         state.postponed = Postponed()

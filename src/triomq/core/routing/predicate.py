@@ -16,8 +16,8 @@ from types import NoneType
 import msgspec
 from msgspec.msgpack import Decoder, Encoder
 
-from triomq.core.packing import from_extension, packable
 from triomq.errors import PreconditionFailed
+from triomq.properties import from_extension, packable
 
 _MISSING = object()
 

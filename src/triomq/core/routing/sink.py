@@ -9,13 +9,13 @@ from typing import Generic, TypeVar
 
 from triomq.actors import InPlaceActor, Ref, Request
 from triomq.core.packing import pack_arguments
-from triomq.core.properties import Properties
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.routing.bindings import Binding, Headers, RoutingTable, Target, make_table
 from triomq.core.routing.predicate import Predicate
 from triomq.core.topology.options import SinkKind, SinkOptions
 from triomq.core.topology.policy import Policies, Policy, sink_options
 from triomq.core.topology.requests import SinkUnused
+from triomq.properties import Properties
 
 _HOP = 10
 """Steps for which a binding to another sink counts: to go there takes some 3 µs."""

@@ -13,10 +13,10 @@ from itertools import groupby
 from triomq.chunks import Columns, RecordRun, encode_chunk, read_chunk_head
 from triomq.core.backlog import RUN_LENGTH, Run, add_heads
 from triomq.core.message import Head, Traits, body_of, properties_of, traits_of
+from triomq.properties import EXPIRES_MARK, PERSISTENT_MARK, PRIORITY_MARK
 
 _FLAGS = (1 << 32) - 1
-_EXPIRES, _HAS_PRIORITY, _PERSISTENT = 1 << 32, 1 << 33, 1 << 34
-"""In a run's mark, above the flags of the head."""
+"""Of a head, in a run's mark; what queues look at is above."""
 
 SHORT = 64 * 1024
 """Bytes from which on a chunk is full: what a reader that comes later decodes at once, some 0.1 ms."""
@@ -96,6 +96,13 @@ class Chunk:
         return decoded(self.data)
 
 
+def mark_of(traits: Traits) -> int:
+    """Return what of a run's mark says what queues look at."""
+    return (
+        EXPIRES_MARK * traits.has_expiration | PRIORITY_MARK * traits.has_priority | PERSISTENT_MARK * traits.persistent
+    )
+
+
 def _parts(run: Run) -> Iterator[RecordRun]:
     """Cut a run where more than keys and properties differs, and the framing off its contents."""
     if run.heads is None:
@@ -115,8 +122,7 @@ def _alike(head: Head) -> tuple[str, int]:
 
 def _part(head: Head, contents: Sequence[bytes], heads: Sequence[Head] | None) -> RecordRun:
     traits, sink = head.traits, _octets(head.exchange)
-    mark = head.flags & _FLAGS
-    mark |= _EXPIRES * traits.has_expiration | _HAS_PRIORITY * traits.has_priority | _PERSISTENT * traits.persistent
+    mark = head.flags & _FLAGS | mark_of(traits)
     key: bytes | list[bytes]
     if heads is None:
         start, trailer = head.body_start, head.body_trailer
@@ -149,9 +155,9 @@ def decoded(data: bytes) -> list[Run]:
 def _run(found: RecordRun, first: int) -> Run:
     traits = traits_of(
         codec=found.codec,
-        has_expiration=bool(found.mark & _EXPIRES),
-        has_priority=bool(found.mark & _HAS_PRIORITY),
-        persistent=bool(found.mark & _PERSISTENT),
+        has_expiration=bool(found.mark & EXPIRES_MARK),
+        has_priority=bool(found.mark & PRIORITY_MARK),
+        persistent=bool(found.mark & PERSISTENT_MARK),
     )
     sink, flags, values = _text(found.sink), found.mark & _FLAGS, list(found.values)
     if isinstance(found.key, bytes) and isinstance(found.properties, bytes):

@@ -27,7 +27,7 @@ from math import inf
 from secrets import randbits
 from time import time as unix_time
 
-from triomq.chunks import merge_chunks
+from triomq.chunks import MovableChunk, merge_chunks
 from triomq.core.backlog import Backlog, Entry, ReadDone, Remains, page_of
 from triomq.core.batch import Batch
 from triomq.core.message import Head, QueueMessage
@@ -171,6 +171,23 @@ class StreamLog(Backlog):
         self.segments.grow(self.next_id, size, now)
         self._grown(size)
 
+    def push_chunk(self, movable: MovableChunk) -> None:
+        """Append the records of a chunk that was checked, as a chunk of their own; no record is looked at."""
+        now = max(self._last_time, int(self.wall() * _MICRO))
+        chunk = Chunk.of(movable.moved(self.next_id, now))
+        self._last_time = chunk.last_time
+        self._append(chunk)
+        self.next_id = chunk.stop
+        self.segments.grow(self.next_id, chunk.size, chunk.last_time)
+        self._grown(chunk.size)
+
+    def _append(self, chunk: Chunk) -> None:
+        """Append a chunk of bytes, or an empty one that is open."""
+        if self._chunks:
+            self._close(self._chunks[-1])
+        self.segments.begin_chunk(chunk.first, chunk.time)
+        self._chunks.append(chunk)
+
     def _grown(self, size: int) -> None:
         """Count bytes that were appended."""
 
@@ -180,11 +197,9 @@ class StreamLog(Backlog):
             last = self._chunks[-1]
             if last.data is None and last.size < SHORT and now - last.time <= SPAN and not self.segments.is_full(now):
                 return last
-            self._close(last)
         self._last_time = now
         chunk = Chunk(self.next_id, now)
-        self.segments.begin_chunk(chunk.first, now)
-        self._chunks.append(chunk)
+        self._append(chunk)
         return chunk
 
     def _close(self, chunk: Chunk) -> None:
@@ -233,6 +248,13 @@ class StreamLog(Backlog):
         self.base = below
         self._drop_chunks(below)
         return True
+
+    def drop_below(self, offset: int) -> None:
+        """Drop the records below an offset that can be read or is the next one, whatever retention says."""
+        last = self.find(offset)
+        self.base = offset
+        self.segments.drop_below(offset)
+        self._drop_chunks(offset if last is None else last.first)
 
     def _drop_chunks(self, below: int) -> None:
         count = bisect_right(self._chunks, below - 1, key=_first_of)

@@ -79,6 +79,17 @@ def partitions_of(directory: "Directory", name: str) -> list[QueueState]:
     return found
 
 
+def stream_names(directory: "Directory", session: "Session") -> list[str]:
+    """Return the names of the streams that a session may use, in order; a partitioned one has one name."""
+    return sorted(
+        {
+            queue.declared.stream.partition_of or queue.name
+            for queue in directory.queues.values()
+            if queue.declared.stream is not None and queue.owner in (None, session)
+        }
+    )
+
+
 def stream_of(queue: QueueState) -> str:
     """Return the partitioned stream that a queue is a part of; empty if it is none."""
     return "" if queue.declared.stream is None else queue.declared.stream.partition_of

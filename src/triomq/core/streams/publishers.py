@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from triomq.core.message import Head, QueueMessage
 from triomq.core.persistence.keyed_records import KeyedRecords
 from triomq.core.persistence.records import encode_position
-from triomq.core.properties import HeaderValue, Properties
+from triomq.properties import HeaderValue, Properties
 
 NAME, NUMBER = "x-publisher", "x-publisher-number"
 """The headers."""

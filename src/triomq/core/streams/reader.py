@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable
-from itertools import accumulate, islice
+from itertools import accumulate
 
 from triomq.core.backlog import Run
 from triomq.core.batch import Batch
@@ -119,5 +119,5 @@ def _fitting(run: Run, skip: int, most: int, most_bytes: int) -> int:
     count = min(len(run.contents) - skip, most)
     if run.size <= most_bytes:
         return count
-    sizes = list(accumulate(map(len, islice(run.contents, skip, skip + count))))
+    sizes = list(accumulate(map(len, run.contents[skip : skip + count])))
     return max(1, bisect_right(sizes, most_bytes))

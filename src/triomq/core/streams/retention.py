@@ -133,6 +133,12 @@ class Segments:
             below = oldest.stop
         return below
 
+    def drop_below(self, offset: int) -> None:
+        """Drop the segments that end at an offset or before it, whatever the limits are."""
+        segments = self._segments
+        while segments and segments[0].stop <= offset:
+            self.size -= segments.popleft().size
+
     def next_expiry(self, up_to: int) -> int | None:
         """Return when the oldest segment is too old, in microseconds since 1970; None if never, as far as is known.
 

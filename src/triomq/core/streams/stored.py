@@ -213,7 +213,11 @@ class StoredLog(StreamLog):
                 return last
         self._last_time = now
         chunk = Chunk(self.next_id, now)
-        self.segments.begin_chunk(chunk.first, now)
+        self._append(chunk)
+        return chunk
+
+    def _append(self, chunk: Chunk) -> None:
+        self.segments.begin_chunk(chunk.first, chunk.time)
         self._chunks.append(chunk)
         self._begun = chunk.first
         self._journal.add_open(_OpenChunk(self, chunk))
@@ -221,7 +225,6 @@ class StoredLog(StreamLog):
         if not self._unsynced or self._unsynced[-1][0] != number:
             self._journal.when_committed(number, self._committed)
         self._unsynced.append((number, chunk))
-        return chunk
 
     def _grown(self, size: int) -> None:
         self._tail_bytes += size
@@ -297,6 +300,11 @@ class StoredLog(StreamLog):
             return False
         self._journal.add(ChunksDropped(self.queue, self.base))
         return True
+
+    def drop_below(self, offset: int) -> None:
+        """Drop the records below an offset, in the store as well: a chunk goes there when all of it is below."""
+        super().drop_below(offset)
+        self._journal.add(ChunksDropped(self.queue, offset))
 
     def _drop_chunks(self, below: int) -> None:
         count = 0

@@ -32,7 +32,7 @@ from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Ou
 from triomq.core.dispatch.feed import Feed, Wake, Window, pass_on
 from triomq.core.message import Head
 from triomq.core.persistence.recorded_delay import DelayedRead, read_delayed
-from triomq.core.publishing.publish import Fits, Offer, Publish
+from triomq.core.publishing.publish import Fits, Offer, Publish, PublishChunk
 from triomq.core.queue.browse import Browse, Discard, Purge
 from triomq.core.queue.expiry import is_unused
 from triomq.core.queue.queue_state import Enlist, OptionsChanged, QueueState, QueueStatistics
@@ -117,6 +117,11 @@ class Stream(InPlaceActor):
             if batch:
                 receipt.wait_for(max(batch, receipt.number), count)  # other queues may wait for a later one
             receipt.placed(count)
+
+    def publish_chunk(self, message: PublishChunk) -> None:
+        """Append the records of a chunk."""
+        self._log.push_chunk(message.chunk)
+        self._state.published += message.count
 
     def _push(self, head: Head, contents: Sequence[bytes], size: int, heads: Sequence[Head] | None = None) -> None:
         self._append(head, contents, size, heads)
@@ -255,7 +260,8 @@ class Stream(InPlaceActor):
         return RecordRange(log.bounds, chunks) if chunks else None
 
     def ask_bounds(self, message: AskBounds) -> Bounds:
-        """Return what can be read."""
+        """Return what can be read: also what has reached the disk a moment ago."""
+        self._log.catch_up()
         return self._log.bounds
 
     def resolve_place(self, message: ResolvePlace) -> Resolved:

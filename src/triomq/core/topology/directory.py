@@ -22,10 +22,10 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core.clock import Clock
+from triomq.core.codecs import Codecs
 from triomq.core.memory import MemoryAlarm
 from triomq.core.message import Stretch
 from triomq.core.persistence.persistence import Persistence
-from triomq.core.properties import Codecs
 from triomq.core.queue.deadletter import Reason
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.refusals import TooManyKeys
@@ -35,9 +35,11 @@ from triomq.core.topology.chores import Chores
 from triomq.core.topology.observer import MessageObservers, Observers
 from triomq.core.topology.policy import Policies
 from triomq.core.topology.quotas import Quotas
+from triomq.core.topology.tracer import Tracer
 from triomq.errors import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, StoreError
 
 if TYPE_CHECKING:
+    from triomq.core.streams.ledgers import GroupLedger, Ledgers
     from triomq.core.streams.staging import Stages
     from triomq.core.topology.session import Session
 
@@ -45,8 +47,9 @@ QUEUE = "queue."
 """What the names of queues' actors begin with, as those of sinks do with ``sink.``: both may have the same name."""
 
 
-OnRemoved = Callable[[QueueState, Stretch | None, Reason | None], None]
-"""Gets the queue, the messages, and why it gave them up: None if somebody wanted it so. No messages means all of it."""
+OnRemoved = Callable[[QueueState, Stretch | None, Reason | None, Sequence[int]], None]
+"""Gets the queue, the messages, why it gave them up, and their ids: without a reason it was asked to, without messages
+it was all of them."""
 
 Finder = Callable[[str], tuple[Ref, ...] | None]
 """Finds the queues for a key, until anything changes; returns None for one that ``Directory.route`` has to look up."""
@@ -121,9 +124,11 @@ class Directory:
         self.codecs = codecs or Codecs()
         self.memory = memory or MemoryAlarm()
         self.memory.watch(self)
-        self.clock: Clock[QueueState | Stages] = Clock()
+        self.clock: Clock[QueueState | Stages | GroupLedger] = Clock()
         self.observers = Observers()
         self.message_observers: MessageObservers | None = None
+        # The same, but None with a tracer alone, which hears of runs from their queues.
+        self.run_observers: MessageObservers | None = None
         self.on_removed: OnRemoved | None = None
         """Called in the turn in which ready messages leave a queue though no consumer has taken them."""
         self.chores = Chores()
@@ -133,6 +138,7 @@ class Directory:
         self.queues: dict[str, QueueState] = {}
         self.policies = Policies()
         self.stages: Stages | None = None  # what waits for its commit, if anything ever did (``stages_of``)
+        self.ledgers: Ledgers | None = None  # what groups have leased, if any ever did (``ledgers_of``)
         self.version = 0
         self._sessions = 0
         self.idle_wanted: list[Callable[[], None]] = []
@@ -150,6 +156,7 @@ class Directory:
         """Tell an actor of messages from now on, as well as those before it; see ``MessageObservers``."""
         if self.message_observers is None:
             self.message_observers = MessageObservers(self._end_observing)
+        self.run_observers = self.message_observers
         self.message_observers.add(ref)
 
     def ignore_messages(self, ref: Ref) -> None:
@@ -159,8 +166,34 @@ class Directory:
             if not self.message_observers:
                 self._end_observing()
 
+    def trace(self, tracer: Tracer) -> None:
+        """Call a tracer with all that happens to messages; before there is any queue."""
+        self.message_observers = MessageObservers(self._end_observing, tracer)
+        self.report_removed(None)
+
+    def report_removed(self, on_removed: OnRemoved | None) -> None:
+        """Set ``on_removed``; the tracer hears of the same, if there is one."""
+        tracer = self.tracer
+        if tracer is None:
+            self.on_removed = on_removed
+            return
+
+        def both(queue: QueueState, messages: Stretch | None, reason: Reason | None, ids: Sequence[int]) -> None:
+            tracer.removed(queue, None if messages is None else ids, reason)
+            if on_removed is not None:
+                on_removed(queue, messages, reason, ids)
+
+        self.on_removed = both
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """What is called with all that happens to messages, if there is one."""
+        return None if self.message_observers is None else self.message_observers.tracer
+
     def _end_observing(self) -> None:
-        self.message_observers = None
+        self.run_observers = None
+        if self.tracer is None:
+            self.message_observers = None
 
     def sink(self, name: str) -> SinkState:
         """Find a sink.

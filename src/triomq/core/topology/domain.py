@@ -26,6 +26,7 @@ from triomq.core.persistence.recorded_topology import (
     forget_queue,
     forget_sink,
     record_binding,
+    record_ledger,
     record_queue,
     record_sink,
 )
@@ -33,9 +34,18 @@ from triomq.core.queue.expiry import is_unused
 from triomq.core.queue.queue import Queue
 from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics
 from triomq.core.queue.timekeeper import Due
+from triomq.core.queue.traced import TracedQueue
 from triomq.core.refusals import BeingDeleted, ForeignName, Restarting
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import AddBinding, Destination, RemoveBinding, Sink, SinkState
+from triomq.core.streams.ledgers import (
+    GroupLedger,
+    Leased,
+    LeaseMessages,
+    lease_messages,
+    ledgers_of,
+    require_leasable,
+)
 from triomq.core.streams.partitions import (
     DeclareStream,
     DeleteStream,
@@ -45,6 +55,7 @@ from triomq.core.streams.partitions import (
     require_no_router,
 )
 from triomq.core.streams.stream import Stream
+from triomq.core.streams.traced import TracedStream
 from triomq.core.topology.chores import PER_TURN, ApplyPolicies, CloseFeeds, EndSession, Forget, TakeBindings
 from triomq.core.topology.directory import QUEUE, Directory
 from triomq.core.topology.observer import Action, Changed, ChangeKind
@@ -105,6 +116,9 @@ class Domain(DynamicSupervisor):
         for number, queue in enumerate(directory.queues.values()):
             self._start_queue(queue)
             await self._breathe(number)
+        for number, ledger in enumerate(directory.ledgers or ()):
+            self._start_ledger(ledger)
+            await self._breathe(number)
         directory.changed()  # routes found so far lead to the actors of an earlier incarnation
         self.start_task(self._run_clock)
         self.start_task(directory.chores.run, self)
@@ -125,6 +139,8 @@ class Domain(DynamicSupervisor):
             for item in clock.take_due(clock.now()):
                 if isinstance(item, QueueState):
                     item.ref.tell_nowait(Due())
+                elif isinstance(item, GroupLedger):
+                    self.start_task(item.hand_back, self.system.turn)
                 else:
                     item.expire()
                 await trio.lowlevel.checkpoint()
@@ -241,7 +257,8 @@ class Domain(DynamicSupervisor):
         return queue
 
     def _start_queue(self, queue: QueueState) -> None:
-        actor = Queue if queue.declared.stream is None else Stream
+        kinds = (Queue, Stream) if self.directory.tracer is None else (TracedQueue, TracedStream)
+        actor = kinds[queue.declared.stream is not None]
         queue.ref = self.start_child_nowait(ChildSpec(lambda: actor(queue), name=QUEUE + queue.name))
 
     def delete_queue(self, message: DeleteQueue) -> QueueStatistics | None:
@@ -286,12 +303,44 @@ class Domain(DynamicSupervisor):
             directory.chores.begin(CloseFeeds(queue), self)
         self.stop_child_nowait(queue.ref)
         forget_queue(directory, queue)
+        for ledger in () if directory.ledgers is None else directory.ledgers.of_queue(queue.name):
+            self._remove_ledger(ledger)
         self._notify(Action.DELETED, ChangeKind.QUEUE, queue, session)
         directory.look_idle()
+
+    def lease_messages(self, message: LeaseMessages) -> Leased:
+        """Move messages of a queue into the ledger of a group."""
+        directory, ledgers = self.directory, ledgers_of(self.directory)
+        queue = require_leasable(directory, message)
+        ledger = ledgers.find(message.queue, message.group)
+        if ledger is None:
+            if (oldest := ledgers.giving_way()) is not None:
+                self._remove_ledger(oldest)
+            self.system.turn.charge(_COST)
+            ledger = ledgers.make(queue, message.group)
+            self._start_ledger(ledger)
+            record_ledger(directory, ledger)
+        return lease_messages(message, ledger, queue)
+
+    def _start_ledger(self, ledger: GroupLedger) -> None:
+        state = ledger.state
+        name = f"ledger.{len(ledger.queue)}.{ledger.queue}.{ledger.group}"  # both may have any characters
+        actor = Stream if self.directory.tracer is None else TracedStream
+        state.ref = self.start_child_nowait(ChildSpec(lambda: actor(state), name=name))
+        ledger.set_clock()
+
+    def _remove_ledger(self, ledger: GroupLedger) -> None:
+        assert self.directory.ledgers is not None
+        ledger.state.gone = True
+        self.directory.ledgers.forget(ledger)
+        self.stop_child_nowait(ledger.state.ref)
+        forget_queue(self.directory, ledger.state)
 
     def session_ended(self, message: SessionEnded) -> None:
         """Close the feeds of a session that has ended and delete its exclusive queues."""
         self.directory.chores.begin(EndSession(message.session), self)
+        if (tracer := self.directory.tracer) is not None:
+            tracer.session_ended(self.directory.name, message.session.number)
 
     def queue_unused(self, message: QueueUnused) -> None:
         """Delete an auto-delete queue whose last feed has closed, unless a new one has opened meanwhile."""

@@ -1,7 +1,8 @@
 """Observers: actors that are told what happens in a domain, to copy it elsewhere or to write a log.
 
     domain ────────────▶ Observers ─────────▶ Changed                                    what comes and goes
-    publishers, queues ▶ MessageObservers ──▶ Published HandedOut Settled Expired SentToDeadLetters
+    publishers, queues ▶ MessageObservers ─┬▶ Published HandedOut Settled Expired SentToDeadLetters
+                                           └▶ Tracer                  calls, not messages: for very many of them
 
 Rules:
 
@@ -14,6 +15,7 @@ Rules:
   test for each run, each dispatch and each settlement is all that it costs then.
 - What an observer is told is in the order in which it happened in each queue. A message that crashes its queue may be
   published and never handed out.
+- A ``Tracer`` is not told but called, see ``tracer``.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +26,7 @@ from triomq.actors import Message, Ref
 from triomq.core.delivery import Outcome
 from triomq.core.message import Stretch
 from triomq.core.routing.bindings import Binding
+from triomq.core.topology.tracer import Tracer
 
 if TYPE_CHECKING:
     from triomq.core.batch import Batch
@@ -163,17 +166,19 @@ class Observers:
 
 
 class MessageObservers(Observers):
-    """The observers of messages; created by a domain's directory with the first, dropped with the last.
+    """The observers of messages, and the tracer; created by a domain's directory with the first, dropped with the last.
 
     Args:
-        unused: Called when the last one has stopped.
+        unused: Called when the last observer has stopped.
+        tracer: Is called with all of it; None without a log of everything.
     """
 
-    __slots__ = ("_unused",)
+    __slots__ = ("_unused", "tracer")
 
-    def __init__(self, unused: Callable[[], None]) -> None:
+    def __init__(self, unused: Callable[[], None], tracer: Tracer | None = None) -> None:
         super().__init__()
         self._unused = unused
+        self.tracer = tracer
 
     def notify(self, message: Message) -> None:
         """Tell all."""
@@ -183,23 +188,31 @@ class MessageObservers(Observers):
 
     def published(self, messages: Stretch, queues: Sequence[Ref]) -> None:
         """Tell of a run."""
-        self.notify(Published(messages, queues))
+        if self._refs:
+            self.notify(Published(messages, queues))
 
     def handed_out(self, queue: "QueueState", batch: "Batch") -> None:
         """Tell of a batch that nothing of is settled yet."""
-        consumer = None if batch.feed is None else batch.feed.consumer
-        self.notify(HandedOut(queue.name, consumer, batch.ids, batch.stretch(), batch.attempts))
+        if self.tracer is not None:
+            self.tracer.handed_out(queue, batch)
+        if self._refs:
+            consumer = None if batch.feed is None else batch.feed.consumer
+            self.notify(HandedOut(queue.name, consumer, batch.ids, batch.stretch(), batch.attempts))
 
     def settled(self, queue: "QueueState", batch: "Batch", positions: Sequence[int] | None, outcome: Outcome) -> None:
         """Tell of deliveries that are about to be settled; all that are left, or those at some positions."""
-        found = batch.unsettled() if positions is None else positions
-        ids = [batch.ids[position] for position in found if batch.contents[position] is not None]
-        self.notify(Settled(queue.name, ids, outcome))
+        ids = batch.unsettled_ids(positions)
+        if self.tracer is not None:
+            self.tracer.settled(queue, ids, outcome)
+        if self._refs:
+            self.notify(Settled(queue.name, list(ids), outcome))
 
     def expired(self, queue: "QueueState", messages: Stretch) -> None:
         """Tell of expired messages."""
-        self.notify(Expired(queue.name, messages))
+        if self._refs:
+            self.notify(Expired(queue.name, messages))
 
     def dead_lettered(self, queue: "QueueState", messages: Stretch, reason: "Reason", copies: int) -> None:
         """Tell of dead letters."""
-        self.notify(SentToDeadLetters(queue.name, messages, reason, copies))
+        if self._refs:
+            self.notify(SentToDeadLetters(queue.name, messages, reason, copies))

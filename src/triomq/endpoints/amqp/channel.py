@@ -27,11 +27,11 @@ from triomq.core import (
 )
 from triomq.endpoints.amqp.fronts import framing_of
 from triomq.endpoints.amqp.publishing import ChannelPublisher
-from triomq.endpoints.amqp.queue_types import is_quorum
 from triomq.endpoints.amqp.refusals import ReplyCode
 from triomq.endpoints.amqp.streams import deliver_records
 from triomq.endpoints.amqp.transaction import ChannelTransaction
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp
+from triomq.endpoints.declaring import is_quorum
 from triomq.endpoints.direct import DirectSubscription
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp import AckRun, BasicCancel, BasicGetOk, Framing, Method

@@ -61,6 +61,7 @@ class AMQPServerConnection(StreamClient):
         part: Called at the end with transport, engine and the time, if the socket is left to the client.
     """
 
+    tag = "amqp"
     log = logging.getLogger("triomq.amqp")
     event_handlers = EVENTS
     encode = encode_delivery  # type: ignore[assignment]  # a function of the class is a method
@@ -256,6 +257,11 @@ class AMQPServerConnection(StreamClient):
     def consumers(self) -> int:
         """How many consumers they have."""
         return sum(len(channel.consumers) for channel in self.open_channels.values())
+
+    @property
+    def outstanding(self) -> int:
+        """How many deliveries they have not settled."""
+        return sum(len(channel.unsettled) for channel in self.open_channels.values())
 
     @property
     def only_publishes(self) -> bool:

@@ -11,13 +11,13 @@ from triomq.core import (
     Place,
     QueueState,
 )
-from triomq.endpoints.amqp.arguments import consumer_priority, plain_arguments
 from triomq.endpoints.amqp.channel import Consumer, Handler, ServerChannel
-from triomq.endpoints.amqp.names import generated_name, named, queue_named
+from triomq.endpoints.amqp.names import named, queue_named
 from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.amqp.reply_queues import open_reply_queue
 from triomq.endpoints.amqp.streams import check_consumer, check_settled, start_of
 from triomq.endpoints.content import REPLY_TO
+from triomq.endpoints.declaring import consumer_priority, generated_name, plain_arguments
 from triomq.endpoints.direct import direct_feed
 from triomq.protocols.amqp import (
     BasicAck,

@@ -25,11 +25,10 @@ from triomq.core import (
     make_binding,
     partition_name,
 )
-from triomq.endpoints.amqp.arguments import queue_options, sink_options
 from triomq.endpoints.amqp.policies import APPLY_TO, policy_definition
-from triomq.endpoints.amqp.queue_types import QueueType
 from triomq.endpoints.amqp.refusals import ARGUMENTS, AMQPRefusal, on_wire, reply_code_of, stream_arguments
 from triomq.endpoints.base.context import BrokerContext, DomainAccess
+from triomq.endpoints.declaring import RESERVED, QueueType, queue_options, sink_options
 from triomq.errors import PreconditionFailed, Refused
 from triomq.protocols.control import (
     DefinedBinding,
@@ -43,9 +42,6 @@ from triomq.protocols.control import (
     sayable,
 )
 from triomq.security import UNLIMITED, UserRecord, permission_in
-
-_SYSTEM = "amq."
-"""What the names of sinks begin with that every domain has from the start."""
 
 _PARTITION_OF = "x-partition-of"
 
@@ -88,7 +84,7 @@ async def declare_all(definitions: Definitions, domains: Mapping[str, DomainAcce
     everything: tuple[_Declared, ...] = (*definitions.exchanges, *streams, *queues, *definitions.bindings)
     for found in everything:
         session = sessions.get(found.vhost)
-        if isinstance(found, DefinedExchange) and found.name.startswith(_SYSTEM):
+        if isinstance(found, DefinedExchange) and found.name.startswith(RESERVED):
             continue  # it is there from the start
         if session is None:
             troubles.append(f"{_named(found)}: there is no virtual host {found.vhost!r}")
@@ -241,7 +237,7 @@ def _describe_domain(virtual_host: str, directory: Directory) -> Iterator[Defini
     for policy in directory.policies.all:
         yield Definitions(policies=[_defined_policy(policy, vhost)])
     for sink in list(directory.sinks.values()):
-        if not sink.origin and not sink.name.startswith(_SYSTEM):
+        if not sink.origin and not sink.name.startswith(RESERVED):
             yield Definitions(exchanges=[_defined_exchange(sink, vhost)])
     shared = [queue for queue in directory.queues.values() if queue.owner is None and not queue.origin]
     for queue in shared:

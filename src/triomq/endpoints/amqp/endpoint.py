@@ -13,13 +13,13 @@ from triomq.core import LEASE_SECONDS, Leases, SinkKind
 from triomq.endpoints.amqp.closed_sockets import ClosedSockets
 from triomq.endpoints.amqp.connection import AMQPServerConnection
 from triomq.endpoints.amqp.login import MECHANISMS, PLAIN_MECHANISMS
-from triomq.endpoints.amqp.names import STANDARD_EXCHANGES
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
 from triomq.endpoints.base.endpoint_config import Codec, SocketConfig
 from triomq.endpoints.base.login import offered_mechanisms
 from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
+from triomq.endpoints.declaring import STANDARD_EXCHANGES
 from triomq.endpoints.direct import LARGEST_MESSAGE, DirectLimits
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import (

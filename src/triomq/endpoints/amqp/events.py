@@ -117,11 +117,14 @@ def _closed(connection: "AMQPServerConnection", event: Closed) -> None:
 
 
 def _heartbeat_lost(connection: "AMQPServerConnection", event: HeartbeatLost) -> None:
-    connection.ending = connection.ending or "no heartbeat came"
+    connection.mark_lost("no heartbeat came")
 
 
 def _end_of_stream(connection: "AMQPServerConnection", event: EndOfStream) -> None:
-    connection.ending = connection.ending or "the client went away without closing"
+    reason = "the client went away without closing"
+    if connection.outstanding and not connection.ending:
+        connection.mark_lost(reason)
+    connection.ending = connection.ending or reason
 
 
 EVENTS: dict[type[Event], Callable[["AMQPServerConnection", Event], None]] = cast(

@@ -1,29 +1,13 @@
-"""Names: of exchanges that are always there; of queues as a channel's client gives them, its own, ours, or none."""
+"""Names of queues as a channel's client gives them: its own, ours, or none."""
 
-import base64
-import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from triomq.core import NoSuchQueue, QueueState, SinkKind
+from triomq.core import NoSuchQueue, QueueState
 from triomq.endpoints.content import is_reply_queue
 from triomq.errors import NotFound
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp.channel import ServerChannel
-
-STANDARD_EXCHANGES: Final = {
-    "amq.direct": SinkKind.DIRECT,
-    "amq.fanout": SinkKind.FANOUT,
-    "amq.topic": SinkKind.TOPIC,
-    "amq.headers": SinkKind.HEADERS,
-    "amq.match": SinkKind.HEADERS,
-}
-"""The exchanges that every virtual host has from the start (section 3.1.3)."""
-
-
-def generated_name(prefix: str) -> str:
-    """Return a name that is not used: 128 random bits (section 1.7.2.1, server-named queues)."""
-    return f"{prefix}{base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip('=')}"
 
 
 def named(channel: "ServerChannel", name: str) -> str:

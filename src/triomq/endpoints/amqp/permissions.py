@@ -12,6 +12,7 @@ from triomq.core import SinkKind
 from triomq.endpoints.amqp.names import named
 from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.content import is_reply_queue
+from triomq.endpoints.declaring import RESERVED
 from triomq.protocols.amqp import (
     AccessRequest,
     BasicAck,
@@ -112,7 +113,7 @@ def _exchange_declare(channel: "ServerChannel", method: ExchangeDeclare) -> None
 
 
 def _exchange_delete(channel: "ServerChannel", method: ExchangeDelete) -> None:
-    if method.exchange and not method.exchange.startswith("amq."):  # those are refused to everybody
+    if method.exchange and not method.exchange.startswith(RESERVED):  # those are refused to everybody
         require_configure(channel, "exchange", method.exchange)
 
 

@@ -7,8 +7,7 @@ from typing import cast
 import msgspec
 
 from triomq.core import AppliesTo, Overflow, Policy, PolicyOptions
-from triomq.endpoints.amqp.ages import read_age, write_age
-from triomq.endpoints.amqp.arguments import LARGEST_SEGMENT
+from triomq.endpoints.declaring import LARGEST_SEGMENT, read_age, write_age
 from triomq.errors import ConfigError, PreconditionFailed
 
 APPLY_TO = {"queues": AppliesTo.QUEUES, "exchanges": AppliesTo.SINKS, "all": AppliesTo.ALL}

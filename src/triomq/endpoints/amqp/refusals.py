@@ -19,8 +19,8 @@ from triomq.core import (
     StreamOptions,
     UnknownDelivery,
 )
-from triomq.endpoints.amqp.ages import write_age
 from triomq.endpoints.content import type_name
+from triomq.endpoints.declaring import UnknownExchangeType, write_age
 from triomq.errors import (
     AccessRefused,
     LimitExceeded,
@@ -94,6 +94,7 @@ _METHODS = {"get": "basic.get", "purge": "queue.purge"}
 """What the core refuses to do with streams, by the methods that ask for it."""
 
 _CODES: tuple[tuple[type[Refused], int], ...] = (
+    (UnknownExchangeType, 503),
     (NotFound, 404),
     (AccessRefused, 403),
     (ResourceLocked, 405),

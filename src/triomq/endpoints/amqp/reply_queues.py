@@ -12,9 +12,9 @@ RabbitMQ.
 from typing import TYPE_CHECKING
 
 from triomq.core import DeclareQueue, NoSuchQueue, QueueOptions, QueueState
-from triomq.endpoints.amqp.names import generated_name
 from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.content import REPLY_TO, is_reply_queue
+from triomq.endpoints.declaring import generated_name
 from triomq.protocols.amqp import BasicConsume, QueueDeclareOk
 
 if TYPE_CHECKING:

@@ -32,7 +32,8 @@ from triomq.endpoints.amqp.consuming import close_consumer, open_consumer
 from triomq.endpoints.amqp.direct import PRIVATE_BYTES
 from triomq.endpoints.amqp.permissions import require_configure, require_queue, require_read, require_write
 from triomq.endpoints.amqp.refusals import AMQPRefusal
-from triomq.errors import AccessRefused, NotForStreams, NotFound, PreconditionFailed, Refused
+from triomq.endpoints.feeds import PIPE_MARK, PIPE_PREFIX, QUEUE_TYPES, SINK_TYPES, require_client_name
+from triomq.errors import NotForStreams, NotFound, PreconditionFailed, Refused
 from triomq.protocols.amqp import (
     Method,
     QueueDeclare,
@@ -47,13 +48,6 @@ from triomq.protocols.amqp import (
 _PIPE_TYPES = ("pipe", "fifo", "")
 """The specification's, the original implementation's, and none."""
 
-_SINK_TYPES = {kind.value: kind for kind in (SinkKind.FANOUT, SinkKind.DIRECT, SinkKind.TOPIC, SinkKind.HEADERS)}
-
-_QUEUE_TYPES = ("rotator", "service")
-"""Feeds whose messages several readers share. A service goes with its last reader only where it was made."""
-
-_RESERVED = "amq."
-
 _LONGEST_TAG = 255  # octets of a short string (section 4.2.5.3)
 
 _COST = 10
@@ -67,29 +61,27 @@ some 20 µs."""
 def _pipe_create(channel: ServerChannel, method: RestMSPipeCreate) -> None:
     if method.pipe_type not in _PIPE_TYPES:
         raise PreconditionFailed(f"there are no pipes of type '{method.pipe_type}', only pipe")
-    queue = _declare_queue(channel, method.pipe_name)
+    # Brokers of ours announce shared queues as pipes too, for what comes into a pipe is theirs. Of a RestMS server each
+    # pipe is somebody's own.
+    is_shared = channel.connection.login.instance and not method.pipe_name.startswith(PIPE_PREFIX)
+    queue = _declare_queue(channel, method.pipe_name, QueueOptions(remarks=() if is_shared else PIPE_MARK))
     queue.set_ceiling(PRIVATE_BYTES)  # its peer may be gone for long
     _deliver(channel, f"x:{queue.name}", queue)
 
 
-def _declare_queue(channel: ServerChannel, name: str) -> QueueState:
+def _declare_queue(channel: ServerChannel, name: str, options: QueueOptions) -> QueueState:
     """Declare a queue, unless the peer has it made already, whatever it was declared with.
 
     Raises:
         ForeignName: Another client has a queue of that name.
     """
     connection = channel.connection
-    _require_free(name)
+    require_client_name(name)
     if name in connection.directory.queues:
         return _their_queue(channel, name)
     require_queue(channel, name, QueueDeclare(name))
     session = connection.session
-    return connection.ask_unguarded(connection.domain, DeclareQueue(name, QueueOptions(), session, session.origin))
-
-
-def _require_free(name: str) -> None:
-    if not name or name.startswith(_RESERVED):
-        raise AccessRefused(f"the name '{name}' is the broker's own")
+    return connection.ask_unguarded(connection.domain, DeclareQueue(name, options, session, session.origin))
 
 
 def _their_queue(channel: ServerChannel, name: str) -> QueueState:
@@ -122,7 +114,7 @@ def _deliver(channel: ServerChannel, tag: str, queue: QueueState) -> None:
 
 
 def _pipe_delete(channel: ServerChannel, method: RestMSPipeDelete) -> None:
-    _require_free(method.pipe_name)
+    require_client_name(method.pipe_name)
     require_configure(channel, "queue", method.pipe_name)
     for prefix in "xq":  # before the queue goes, so that the peer gets no cancel for what it wants
         close_consumer(channel, f"{prefix}:{method.pipe_name}")
@@ -138,12 +130,12 @@ def _delete_queue(channel: ServerChannel, name: str) -> None:
 
 
 def _feed_create(channel: ServerChannel, method: RestMSFeedCreate) -> None:
-    name, kind = method.feed_name, _SINK_TYPES.get(method.feed_type)
-    if method.feed_type in _QUEUE_TYPES:
-        _declare_queue(channel, name)
+    name, kind = method.feed_name, SINK_TYPES.get(method.feed_type)
+    if method.feed_type in QUEUE_TYPES:
+        _declare_queue(channel, name, QueueOptions())
     elif kind is None:
         raise PreconditionFailed(
-            f"there are no feeds of type '{method.feed_type}', only {', '.join((*_SINK_TYPES, *_QUEUE_TYPES))}"
+            f"there are no feeds of type '{method.feed_type}', only {', '.join((*SINK_TYPES, *QUEUE_TYPES))}"
         )
     else:
         _declare_sink(channel, name, kind)
@@ -157,14 +149,14 @@ def _declare_sink(channel: ServerChannel, name: str, kind: SinkKind) -> None:
         if existing.options.kind is not kind:
             raise PreconditionFailed(f"the feed '{name}' is of type {existing.options.kind.value}, not {kind.value}")
         return
-    _require_free(name)
+    require_client_name(name)
     require_configure(channel, "exchange", name)
     connection.ask_unguarded(connection.domain, DeclareSink(name, SinkOptions(kind=kind), session, session.origin))
 
 
 def _feed_delete(channel: ServerChannel, method: RestMSFeedDelete) -> None:
     connection, session, name = channel.connection, channel.connection.session, method.feed_name
-    _require_free(name)
+    require_client_name(name)
     if name in connection.directory.sinks:
         require_configure(channel, "exchange", name)
         connection.ask_unguarded(connection.domain, DeleteSink(name, session=session, origin=session.origin))

@@ -15,9 +15,9 @@ from datetime import datetime
 from time import time as unix_time
 from typing import TYPE_CHECKING
 
-from triomq.core import Batch, FromOffset, Head, Place, QueueOptions, QueueState, Since, Start
-from triomq.endpoints.amqp.ages import read_age
+from triomq.core import Batch, FromOffset, Head, Place, QueueState, Since, Start
 from triomq.endpoints.content import AMQP_CODEC, type_name
+from triomq.endpoints.declaring import read_age
 from triomq.errors import NotForStreams, PreconditionFailed
 from triomq.protocols.amqp import Framing, Front
 
@@ -54,19 +54,6 @@ def _shown(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "undefined", True: "true", False: "false"}[value]
     return str(value)
-
-
-def check_partition(name: str, options: QueueOptions) -> None:
-    """Check that a queue which is not there yet can be declared alone.
-
-    Raises:
-        PreconditionFailed: It is one partition of a stream, which is there as a whole or not at all.
-    """
-    if options.stream is not None and (stream := options.stream.partition_of):
-        raise PreconditionFailed(
-            f"queue '{name}' is a partition of stream '{stream}', and cannot be declared alone; "
-            "name the definitions in the broker's configuration"
-        )
 
 
 def check_consumer(

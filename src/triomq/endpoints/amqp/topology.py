@@ -16,22 +16,23 @@ from triomq.core import (
     NoSuchQueue,
     Purge,
     QueueState,
-    SinkKind,
-    SinkOptions,
     Target,
     Unbind,
     make_binding,
 )
-from triomq.endpoints.amqp.arguments import plain_arguments, queue_options, sink_options
 from triomq.endpoints.amqp.channel import Handler, ServerChannel
-from triomq.endpoints.amqp.names import STANDARD_EXCHANGES, generated_name, named, queue_named
+from triomq.endpoints.amqp.names import named, queue_named
 from triomq.endpoints.amqp.permissions import require_queue
-from triomq.endpoints.amqp.queue_types import check_named, check_type
-from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.amqp.reply_queues import declared_reply_queue
-from triomq.endpoints.amqp.streams import check_partition
 from triomq.endpoints.content import is_reply_queue
-from triomq.errors import AccessRefused
+from triomq.endpoints.declaring import (
+    declared_exchange,
+    declared_queue,
+    name_for_queue,
+    plain_arguments,
+    require_deletable,
+    require_exchange,
+)
 from triomq.protocols.amqp import (
     ExchangeBind,
     ExchangeBindOk,
@@ -54,8 +55,6 @@ from triomq.protocols.amqp import (
     QueueUnbindOk,
 )
 
-_RESERVED = "amq."
-
 M = TypeVar("M", QueueBind, QueueUnbind)
 
 
@@ -64,45 +63,29 @@ M = TypeVar("M", QueueBind, QueueUnbind)
 
 def _exchange_declare(channel: ServerChannel, method: ExchangeDeclare) -> None:
     name = method.exchange
-    if not name:
-        raise AMQPRefusal(403, "operation not permitted on the default exchange")
+    require_exchange(name)
+    connection = channel.connection
     if method.passive:
-        channel.connection.directory.sink(name)
+        connection.directory.sink(name)
     else:
-        options = _exchange_options(channel, method)
-        existing = channel.connection.directory.sinks.get(name)
-        if existing is None and name.startswith(_RESERVED):
-            raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
-        if existing is not None and name in STANDARD_EXCHANGES:
-            # Section 1.6.2.1: durable counts "when creating a new exchange", the bit behind it is reserved. Clients of
-            # older brokers set that one, auto-delete, for any exchange, and no client has made these.
-            current = existing.declared
-            options = replace(options, durable=current.durable, auto_delete=current.auto_delete)
-        channel.connection.ask_unguarded(
-            channel.connection.domain, DeclareSink(name, options, channel.connection.session)
+        options = declared_exchange(
+            connection.directory,
+            connection.virtual_host,
+            name,
+            method.type,
+            plain_arguments(method.arguments),
+            durable=method.durable,
+            auto_delete=method.auto_delete,
+            internal=method.internal,
         )
+        connection.ask_unguarded(connection.domain, DeclareSink(name, options, connection.session))
     if not method.no_wait:
         channel.reply(ExchangeDeclareOk())
 
 
-def _exchange_options(channel: ServerChannel, method: ExchangeDeclare) -> SinkOptions:
-    try:
-        kind = SinkKind(method.type)
-    except ValueError:
-        what = "unknown" if method.type else "invalid"
-        raise AMQPRefusal(503, f"{what} exchange type '{method.type}'") from None
-    options = SinkOptions(kind=kind, durable=method.durable, auto_delete=method.auto_delete, internal=method.internal)
-    arguments = plain_arguments(method.arguments)
-    return sink_options(method.exchange, channel.connection.virtual_host, arguments, options)
-
-
 def _exchange_delete(channel: ServerChannel, method: ExchangeDelete) -> None:
     name = method.exchange
-    if not name:
-        raise AMQPRefusal(403, "operation not permitted on the default exchange")
-    if name.startswith(_RESERVED):
-        where = f"'{name}' in vhost '{channel.connection.virtual_host}'"
-        raise AMQPRefusal(403, f"deletion of system exchange {where} not allowed")
+    require_deletable(name, channel.connection.virtual_host)
     connection = channel.connection
     connection.ask_unguarded(connection.domain, DeleteSink(name, method.if_unused, connection.session))
     if not method.no_wait:
@@ -129,8 +112,9 @@ def _change_binding(
     destination: str,
     method: ExchangeBind | ExchangeUnbind | QueueBind | QueueUnbind,
 ) -> None:
-    if not source or (target is Target.SINK and not destination):
-        raise AMQPRefusal(403, "operation not permitted on the default exchange")
+    require_exchange(source)
+    if target is Target.SINK:
+        require_exchange(destination)
     connection = channel.connection
     binding = make_binding(source, target, destination, method.routing_key, plain_arguments(method.arguments))
     connection.ask_unguarded(connection.domain, change(binding, connection.session))
@@ -162,26 +146,18 @@ def _used(channel: ServerChannel, method: QueueDeclare) -> QueueState:
 
 def _declared(channel: ServerChannel, method: QueueDeclare) -> QueueState:
     connection = channel.connection
-    name = method.queue or generated_name("amq.gen-")
-    existing = connection.directory.queues.get(name)
-    if existing is None and method.queue.startswith(_RESERVED):
-        raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+    name = name_for_queue(connection.directory, method.queue)
     require_queue(channel, name, method)
-    arguments = plain_arguments(method.arguments)
-    check_named(method.queue, arguments)
-    options = queue_options(
-        name,
+    options = declared_queue(
+        connection.directory,
         connection.virtual_host,
-        arguments,
+        name,
+        plain_arguments(method.arguments),
         durable=method.durable,
         exclusive=method.exclusive,
         auto_delete=method.auto_delete,
-        exists=existing is not None,
+        is_named_here=not method.queue,
     )
-    if existing is not None:
-        check_type(name, existing.declared, arguments)
-    else:
-        check_partition(name, options)
     try:
         return connection.ask_unguarded(connection.domain, DeclareQueue(name, options, connection.session))
     except ForeignName as refused:

@@ -79,8 +79,14 @@ class Client(DomainWork):
     noun: ClassVar[str] = "client"
     """What the log calls it."""
 
+    tag: ClassVar[str] = "local"
+    """The name of its protocol in the trace log; the tag of its endpoint's configuration."""
+
     log: ClassVar[logging.Logger] = logging.getLogger("triomq.endpoints")
     """Where its events go."""
+
+    log_level: ClassVar[int] = logging.INFO
+    """How its opening and its end are logged."""
 
     virtual_host: str = ""
     """What the client calls its domain; empty while it works in none."""
@@ -88,7 +94,11 @@ class Client(DomainWork):
     until: float = inf
     """When its user's time is over, on Trio's clock."""
 
+    rings_at: float = inf
+    """For when its endpoint has set its timer, on Trio's clock; so a timer that stays is not set once more."""
+
     _left = False
+    _lost_by = ""  # why it is lost, if it is
 
     def __init_subclass__(cls, **options: object) -> None:
         """Refuse a class that hides a handler, or a name of the actor's own."""
@@ -140,6 +150,19 @@ class Client(DomainWork):
     def released(self) -> None:
         """Close what carries the client's words; the last call, also after a crash, and again after one in here."""
 
+    def hold(self, gate: str) -> None:
+        """Take nothing more of what the client wants until ``go_on`` is called with the same name."""
+        raise NotImplementedError(f"{type(self).__qualname__} has something worked out meanwhile, so it needs `hold`")
+
+    def go_on(self, gate: str) -> None:
+        """Go on with what the client wants."""
+        raise NotImplementedError(f"{type(self).__qualname__} has something worked out meanwhile, so it needs `go_on`")
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more is expected of it."""
+        return self._left
+
     @property
     def channels(self) -> int:
         """How many channels the client has open, for its statistics."""
@@ -149,6 +172,11 @@ class Client(DomainWork):
     def consumers(self) -> int:
         """How many consumers the client has open, for its statistics."""
         return len(self.subscriptions)
+
+    @property
+    def outstanding(self) -> int:
+        """How many deliveries it has not settled."""
+        return 0 if self._unsettled is None else len(self._unsettled)
 
     @property
     def role(self) -> Role | None:
@@ -210,9 +238,12 @@ class Client(DomainWork):
     def _work_in(self, session: Session, directory: Directory, access: Access, virtual_host: str) -> None:
         self.session, self.domain, self.directory, self.access = session, session.domain, directory, access
         self.virtual_host = virtual_host
+        self.forget_last_domain()
         self.context.quotas.take(session.user, "connections")
         session.attach()
         self.entered = True
+        if (tracer := directory.tracer) is not None:
+            tracer.entered(directory.name, session.number, self.ref, self.tag)
         self.identify(session.user)
         self.reschedule()  # a client at work has timers of its own
 
@@ -268,6 +299,7 @@ class Client(DomainWork):
     @final
     def ring(self, now: float) -> None:
         """Do what is due, in a turn, and then set the timer anew; called by the endpoint's timers."""
+        self.rings_at = inf
         self.ref.run_in_turn(self._ring, now)
         self.ref.run_in_turn(self.reschedule)
 
@@ -358,11 +390,17 @@ class Client(DomainWork):
         return self._left
 
     @final
+    def mark_lost(self, reason: str) -> None:
+        """Remember that the client is silent, or has gone without a word: a tracer hears of that when it leaves."""
+        if not self.ending:  # else it is the broker that ends it, or the client that was refused
+            self._lost_by = self.ending = reason
+
+    @final
     def leave(self) -> None:
         """Put back what the client has, let its session go, and end; further calls do nothing."""
         if not self._left:
             # A client that has never worked anywhere only looked whether the port is open.
-            level = logging.INFO if self.entered else logging.DEBUG
+            level = self.log_level if self.entered else logging.DEBUG
             seconds = round(trio.current_time() - self.since, 3)
             self.note(level, f"{self.noun} closed", reason=self.ending, seconds=seconds)
             self._let_go()
@@ -371,9 +409,18 @@ class Client(DomainWork):
     def _let_go(self) -> None:
         """Put back what the client has, and let its session go; also after a crash in the middle of it."""
         self._left = True
+        self.withdraw()
+
+    @final
+    def withdraw(self) -> None:
+        """Put back what the client has, and let its session go; after that it may enter a domain again."""
         if not self.entered:
             return
         self.entered = False
+        tracer = self.directory.tracer
+        if tracer is not None and self._lost_by:
+            about = f"{self._lost_by} ({self.peer})"
+            tracer.lost(self.directory.name, self.session.number, self.ref, about, self.outstanding)
         try:
             for subscription in list(self.subscriptions):
                 subscription.close()
@@ -388,6 +435,8 @@ class Client(DomainWork):
             self.virtual_host = ""
             self.context.quotas.give(self.session.user, "connections")
             self.session.detach()
+            if tracer is not None:
+                tracer.left(self.ref)
 
     def end(self) -> None:
         """End this actor; ``on_stop`` follows."""

@@ -50,7 +50,7 @@ Ts = TypeVarTuple("Ts")
 
 _NO_PROPERTIES = Properties()
 
-_LONGEST_KEY = 255
+LONGEST_KEY = 255
 """Bytes of a key: what a consumer over AMQP can be sent (AMQP 0-9-1 section 4.2.5.3, short strings)."""
 
 
@@ -105,6 +105,12 @@ class DomainWork(InPlaceActor):
     @cached_property
     def _callbacks(self) -> dict[Callable[[], None], Callable[[], None]]:
         return {}
+
+    @final
+    def forget_last_domain(self) -> None:
+        """Drop what was made for the domain that it worked in before."""
+        for name in ("publisher", "routes"):
+            self.__dict__.pop(name, None)
 
     @final
     def in_turn(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
@@ -271,12 +277,23 @@ class DomainWork(InPlaceActor):
         if needs is None:
             raise TypeError(f"there is no row for {type(request).__name__} in _NEEDS, which has the rights it needs")
         for may, name in needs(self.access, ref, request):
-            if not may(name):
-                right = may.__name__.removeprefix("may_")
-                raise AccessRefused(
-                    f"user {self.user!r} has no right to {right} {name!r}; an administrator can grant it"
-                )
+            self.require(may, name)
         return self.ask_unguarded(ref, request)
+
+    @final
+    def require(self, may: Callable[[str], bool], name: str) -> None:
+        """Require a right.
+
+        Args:
+            may: The question to ``access``.
+            name: The name that it is about.
+
+        Raises:
+            AccessRefused: The user does not have it.
+        """
+        if not may(name):
+            right = may.__name__.removeprefix("may_")
+            raise AccessRefused(f"user {self.user!r} has no right to {right} {name!r}; an administrator can grant it")
 
     @final
     def ask_unguarded(self, ref: Ref, request: Request[R]) -> R:
@@ -386,8 +403,8 @@ def check_key(key: str) -> None:
         LimitExceeded: It is too long.
     """
     size = len(key.encode("utf-8", "surrogateescape"))
-    if size > _LONGEST_KEY:
-        raise LimitExceeded(f"the key {key[:40]!r}… takes {size} bytes in UTF-8; keys have at most {_LONGEST_KEY}")
+    if size > LONGEST_KEY:
+        raise LimitExceeded(f"the key {key[:40]!r}… takes {size} bytes in UTF-8; keys have at most {LONGEST_KEY}")
 
 
 # Rights (as RabbitMQ has them)

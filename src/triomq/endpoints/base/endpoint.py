@@ -149,7 +149,10 @@ class Endpoint(DynamicSupervisor):
     def reschedule(self, client: Client) -> None:
         """Ask anew when a client is due."""
         if self._clients.get(client.ref) is client:
-            self.timers.set(client, min(client.due_at(), client.until), client.ring)
+            when = min(client.due_at(), client.until)
+            if when != client.rings_at:
+                client.rings_at = when
+                self.timers.set(client, when, client.ring)
 
     # Users
 

@@ -13,6 +13,7 @@ Struct that a table of a file becomes. A union of Structs could do neither for a
 """
 
 from collections.abc import Callable, Collection, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -167,3 +168,27 @@ class SocketConfig(EndpointConfig):
         """Return the same configuration with the port that was found."""
         assert isinstance(self, msgspec.Struct)
         return msgspec.structs.replace(self, port=port)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is an address that this machine alone can reach; a name is none, nor is ``*``."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_secret_key(key_file: str) -> str:
+    """Return the broker's own key for CURVE; empty where no file is named.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    if not key_file:
+        return ""
+    from triomq.transports.zmq import read_curve_keys  # with pyzmq, which configurations do not load
+
+    keys = read_curve_keys(Path(key_file))
+    if not keys.secret:
+        raise ConfigError(f"key_file: {key_file} has the public key alone; name the file with both")
+    return keys.secret

@@ -20,8 +20,8 @@ from typing import Generic, TypeVar
 
 import trio
 
+from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.stream_client import StreamClient
 from triomq.security import (
     Accepted,
     Challenge,
@@ -36,7 +36,7 @@ from triomq.security import (
 )
 from triomq.transports import TLS, TLSSocket, Transport, is_private
 
-C = TypeVar("C", bound=StreamClient)
+C = TypeVar("C", bound=Client)
 
 _log = logging.getLogger("triomq.endpoints")
 
@@ -164,7 +164,19 @@ async def check_password(context: BrokerContext, peer: str, name: str, password:
     await trio.lowlevel.checkpoint()
     step = Plain(context.users).judge(Credentials(name, password))
     if isinstance(step, Pending) and may_try(context, peer, name):
-        step = await work_out(context, step)
+        step = await work_out(context, step, lambda: may_try(context, peer, name))  # many may have failed meanwhile
+    return _judge_password(context, peer, name, step)
+
+
+def check_password_nowait(context: BrokerContext, peer: str, name: str, password: bytes) -> bool | None:
+    """Check a name and a password as ``check_password`` does; None, with nothing done, if it has to be worked out."""
+    step = Plain(context.users).judge(Credentials(name, password))
+    if isinstance(step, Pending) and may_try(context, peer, name):
+        return None
+    return _judge_password(context, peer, name, step)
+
+
+def _judge_password(context: BrokerContext, peer: str, name: str, step: Step) -> bool:
     if isinstance(step, Accepted) and may_try(context, peer, name):
         context.failed_logins.succeeded(peer, name, trio.current_time())
         return True

@@ -3,10 +3,11 @@
     PeerListener ─┬─ RouterListener: a ROUTER of ZeroMQ, and users who have to say who they are
                   └─ MemoryListener: this process, whose code may do everything
 
-A client begins with the first message of its peer, and is a ``RouterClient``.
+A client begins with the first message of its peer, and is a ``RouterClient``. Where one peer may be several clients,
+such as those behind a proxy, each of them has a key beside its identity.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from triomq.endpoints.base.listener import Listener
@@ -39,7 +40,8 @@ class PeerListener(Listener):
         self._make_client = make_client
         self._endpoint: Endpoint
         self._router: _Router
-        self._clients: dict[bytes, RouterClient] = {}
+        self._clients: dict[Hashable, RouterClient] = {}
+        self._beside: dict[bytes, dict[Hashable, None]] = {}  # by identity, keys that are none
         self._stopping = False
         self.parked = 0
         """Bytes that clients have parked."""
@@ -72,30 +74,53 @@ class PeerListener(Listener):
 
     # Clients
 
-    def client_of(self, identity: bytes, login: str) -> "RouterClient | None":
-        """Return the client of a peer that has sent something, a new one if need be; None while it stops."""
-        client = self._clients.get(identity)
+    def client_of(self, identity: bytes, login: str, key: Hashable = None) -> "RouterClient | None":
+        """Return the client of a peer that has sent something, a new one if need be; None while it stops.
+
+        Args:
+            identity: The peer's.
+            login: As whom it was let in.
+            key: Which of its peer's clients it is; None where that has one alone.
+        """
+        client = self._clients.get(identity if key is None else key)
         if client is None and not self._stopping:
-            client = self._clients[identity] = self._make_client(self, identity, login)
+            client = self.make(identity, login, key)
+            if key is not None:
+                client.key = key
+                self._beside.setdefault(identity, {})[key] = None
+            self._clients[client.key] = client
             self._endpoint.serve(client)
         return client
 
+    def make(self, identity: bytes, login: str, key: Hashable) -> "RouterClient":
+        """Make a client; the arguments are those of ``client_of``."""
+        return self._make_client(self, identity, login)
+
     def forget(self, client: "RouterClient") -> None:
         """Drop what waits for a client, which has ended; the next message of its peer begins another one."""
-        if self._clients.get(client.identity) is client:
-            del self._clients[client.identity]
+        if self._clients.get(client.key) is not client:
+            return
+        del self._clients[client.key]
+        others = self._beside.get(client.identity)
+        if others is not None:
+            others.pop(client.key, None)
+            if not others:
+                del self._beside[client.identity]
+        if not self._clients_of(client.identity):
             self.drop(client.identity)
 
+    def _clients_of(self, identity: bytes) -> "list[RouterClient]":
+        keys = (identity, *self._beside.get(identity, ()))
+        return [self._clients[key] for key in keys if key in self._clients]
+
     def tell_drained(self, identity: bytes) -> None:
-        """Tell a client that its peer has taken everything."""
-        client = self._clients.get(identity)
-        if client is not None:
+        """Tell the clients of a peer that it has taken everything."""
+        for client in self._clients_of(identity):
             client.ref.run_in_turn(client.drained)
 
     def tell_gone(self, identity: bytes) -> None:
-        """Tell a client that its peer has gone."""
-        client = self._clients.get(identity)
-        if client is not None:
+        """Tell the clients of a peer that it has gone."""
+        for client in self._clients_of(identity):
             client.ref.run_in_turn(client.lost)
 
     # The end

@@ -25,7 +25,7 @@ Rules:
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
 from math import inf
 from typing import ClassVar, TypeVarTuple, final
@@ -48,9 +48,6 @@ Ts = TypeVarTuple("Ts")
 
 _WINDOW_MESSAGES = 1000
 """Messages on the way to one client: each is a call to libzmq, and its frames take memory beside their bytes."""
-
-_PARKED = 100
-"""Messages of one client that may wait for the end of a pressure: more than a peer sends that waits for answers."""
 
 _UNREAD_IN_ALL = 256 * 1024 * 1024
 """Bytes of answers that all peers of a listener together may leave unread, beside ``UNREAD_BYTES`` of each."""
@@ -81,6 +78,9 @@ class RouterClient(Client):
     most_unread: ClassVar[int] = UNREAD_BYTES
     """Bytes of answers that the peer may leave unread; more where they come when others have done something."""
 
+    most_parked: ClassVar[int] = 100
+    """Messages that may wait for the end of a pressure: more than a peer sends that waits for answers."""
+
     _parked_bytes = 0
     _count = 0  # messages that are encoded, and that the window counts
     _size = 0  # bytes of these
@@ -91,6 +91,8 @@ class RouterClient(Client):
     def __init__(self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext) -> None:
         super().__init__(context, shown_identity(context, identity))
         self.identity = identity
+        self.key: Hashable = identity
+        """By which its listener finds it: another one where its peer has several clients."""
         self.login = login
         self.window: Window = Window(_WINDOW_MESSAGES, bytes=WINDOW_BYTES)
         self._listener = listener
@@ -178,7 +180,7 @@ class RouterClient(Client):
 
     def _park(self, frames: Frames) -> None:
         size = sum(map(len, frames))
-        if len(self._parked) >= _PARKED or self._listener.parked + size > PARKED_BYTES:
+        if len(self._parked) >= self.most_parked or self._listener.parked + size > PARKED_BYTES:
             reason = "too many messages wait for memory, for the disk, or for a queue; wait for answers before you send"
             self.refused(frames, LimitExceeded(reason))
             return
@@ -224,7 +226,7 @@ class RouterClient(Client):
         return unread > self.most_unread or self._listener.unsent_in_all() > _UNREAD_IN_ALL
 
     def _let_down(self) -> None:
-        self.ending = self.ending or "the peer does not read its answers"
+        self.mark_lost("the peer does not read its answers")
         self.leave()
 
     def delivered(self, subscription: Subscription, batch: Batch) -> None:
@@ -276,7 +278,7 @@ class RouterClient(Client):
     def lost(self) -> None:
         """End, since the peer has turned out to be gone; called in a turn."""
         self._lost = True
-        self.ending = self.ending or "the peer has gone"
+        self.mark_lost("the peer has gone")
         self.leave()
         self.end()
 
@@ -291,10 +293,10 @@ class RouterClient(Client):
         if self._left:
             self.end()
         elif now >= self._last_message + self.silence:
-            self.ending = "the peer is silent"
+            self.mark_lost("the peer is silent")
             self.leave()
         elif self._listener.stuck_for(self.identity, now) >= self.patience:
-            self.ending = "the peer does not read what it is sent"
+            self.mark_lost("the peer does not read what it is sent")
             self.leave()
 
     # The end

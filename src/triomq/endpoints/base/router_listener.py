@@ -14,7 +14,8 @@ Rules:
 - Until then that other peer gets what is sent to the identity, and nothing can tell: libzmq does not name the identity
   when it asks whether a peer may connect. So peers that choose theirs have to choose what cannot be guessed.
 - With NULL nobody says who it is, and every peer is one and the same user. So NULL is for loopback addresses alone,
-  there is no authenticator, and nothing is compared.
+  there is no authenticator, and nothing is compared. A protocol that has its peers log in by words of its own derives
+  an ``Admission`` that gives each connection a name.
 - Each listener has a context of its own, since a context has one authenticator. The authenticator is bound first and
   closed last.
 - Reading never stops, since a ROUTER cannot stop reading one of its peers. So what a client must wait with is parked
@@ -24,14 +25,14 @@ A peer that is refused by the authenticator tries again for ever, and ``check_pa
 """
 
 import sys
-from collections.abc import Callable, Sequence
-from ipaddress import ip_address
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
 from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.endpoint_config import is_loopback
 from triomq.endpoints.base.login import check_password
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.errors import ConfigError
@@ -39,6 +40,7 @@ from triomq.transports import Address
 from triomq.transports.zmq import (
     HIGH_WATER,
     Authenticator,
+    Frames,
     MessageForm,
     Question,
     Received,
@@ -83,7 +85,12 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     secret_key: str = ""
 
     def __repr__(self) -> str:
-        return f"Admission(mechanism={self.mechanism.name}, user={self.user!r})"
+        return f"{type(self).__name__}(mechanism={self.mechanism.name}, user={self.user!r})"
+
+    @property
+    def asks(self) -> bool:
+        """Whether each connection is asked for; if not, all peers are one and the same, and on the loopback alone."""
+        return self.mechanism is not ZAPMechanism.NULL
 
     def prepare(self, socket: ZMQSocket) -> None:
         """Set the options of a socket that is to bind."""
@@ -152,8 +159,8 @@ class RouterListener(PeerListener):
     async def start(self, endpoint: "Endpoint") -> None:
         """Bind, and receive from now on."""
         self._endpoint = endpoint
-        asks = self._admission.mechanism is not ZAPMechanism.NULL
-        if not asks and not _is_loopback(self._host):
+        asks = self._admission.asks
+        if not asks and not is_loopback(self._host):
             raise ConfigError(
                 f"host {self._host!r} is open to other machines, where peers have to say who they are; choose PLAIN or "
                 "CURVE, or listen on 127.0.0.1"
@@ -203,12 +210,20 @@ class RouterListener(PeerListener):
         """Hand each client what has come from it, in a turn of its own."""
         for (identity, user), messages in found.items():
             login = user or self._admission.user
-            client = self.client_of(identity, login)
-            if client is not None and client.login == login:
-                client.ref.run_in_turn(client.received, messages)
-            elif client is not None:
-                client.ending = f"a peer of user {user!r} has its identity"
-                client.ref.run_in_turn(client.lost)
+            for key, its in self.sorted_by_client(identity, messages):
+                self._hand(identity, login, key, its)
+
+    def _hand(self, identity: bytes, login: str, key: Hashable, messages: list[Frames]) -> None:
+        client = self.client_of(identity, login, key)
+        if client is not None and client.login == login:
+            client.ref.run_in_turn(client.received, messages)
+        elif client is not None:
+            client.ending = "another peer has its identity"
+            client.ref.run_in_turn(client.lost)
+
+    def sorted_by_client(self, identity: bytes, messages: list[Frames]) -> Iterable[tuple[Hashable, list[Frames]]]:
+        """Return which messages of a peer are for which of its clients, by their keys; without one it has one alone."""
+        return ((None, messages),)
 
     # For clients
 
@@ -225,10 +240,3 @@ class RouterListener(PeerListener):
             self._router.close(_LINGER)
             if self._authenticator is not None:
                 self._authenticator.close()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name, or *

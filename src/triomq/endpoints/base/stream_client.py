@@ -103,6 +103,9 @@ class StreamClient(Client):
     patience: float = PATIENCE
     """Seconds that the client may leave unread what it is sent."""
 
+    last_words_are_long: ClassVar[bool] = False
+    """Whether the client is to get all that is written before the second counts that it has to close its side."""
+
     gone: bool = False
     """Whether the client will send nothing more."""
 
@@ -248,9 +251,9 @@ class StreamClient(Client):
 
     @final
     def go_on(self, gate: str) -> None:
-        """Open a gate, and work off what was left when it was closed."""
+        """Open a gate, and work off what was left when it was closed, unless the client leaves its replies unread."""
         self.gates.open(gate)
-        if not self._left:
+        if not self._left and not self.writer.is_choked:
             self.work_off()
             if self._unfinished:
                 self._note_unfinished()
@@ -277,6 +280,16 @@ class StreamClient(Client):
         if pressure is not None and not self._left:
             self.resuming(pressure)
             self.go_on(_PRESSURE)
+
+    @final
+    def take_paused(self) -> tuple[Any, Pressure] | None:
+        """Return the event that waits for the end of a pressure, and drop it: ``resume`` goes on behind it.
+
+        For protocols that answer a request rather than let it wait for ever; None if nothing waits.
+        """
+        if self._paused_by is None or self._left:
+            return None
+        return self._events.popleft(), self._paused_by
 
     # When it is ahead of consumers (see ``triomq.core.publishing.credit``)
 
@@ -370,7 +383,8 @@ class StreamClient(Client):
         if not self.writer.may_write:
             self._wait_for_reader()
         if self._outbox.finished and not self._left and not self._events and not self.writer.is_held:
-            self.leave()
+            if self.writer.may_write or not self.last_words_are_long:
+                self.leave()
         elif not self.entered:
             self.reschedule()  # each step of a handshake brings a timer of its own
 
@@ -419,7 +433,7 @@ class StreamClient(Client):
             return
         if self.writer.stuck_for(now) >= self.patience:
             # A word about it could not be read either. What is out goes back to its queues.
-            self.ending = self.ending or "the client does not read what it is sent"
+            self.mark_lost("the client does not read what it is sent")
             self.leave()
             return
         self._look_at_reader = inf if self.writer.may_write else now + _LOOK

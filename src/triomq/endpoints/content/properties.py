@@ -31,7 +31,11 @@ class InvalidProperties(PreconditionFailed):
 
 def from_amqp(encoded: bytes) -> Properties:
     """Decode the properties of a content header, flags first, into the core's form."""
-    basic = decode_properties(encoded)
+    return from_basic(decode_properties(encoded))
+
+
+def from_basic(basic: BasicProperties) -> Properties:
+    """Return properties in the core's form."""
     return Properties(
         content_type=basic.content_type,
         content_encoding=basic.content_encoding,
@@ -73,8 +77,18 @@ def headers_of(encoded: bytes) -> dict[str, HeaderValue]:
 
 def to_amqp(properties: Properties) -> bytes:
     """Encode the core's properties as a content header carries them, flags first; other properties are left out."""
+    basic = to_basic(properties)
+    try:
+        return encode_properties(basic)
+    except LocalProtocolError:
+        # It came over another wire or from this process: not the fault of the consumer, whose connection it would cost.
+        return encode_properties(sayable(basic))
+
+
+def to_basic(properties: Properties) -> BasicProperties:
+    """Return the core's properties as AMQP has them; they may have values that it has no form for."""
     headers = properties.headers
-    basic = BasicProperties(
+    return BasicProperties(
         content_type=properties.content_type,
         content_encoding=properties.content_encoding,
         headers=None if headers is None else {name: _told_field(name, value) for name, value in headers.items()},
@@ -89,14 +103,9 @@ def to_amqp(properties: Properties) -> bytes:
         user_id=properties.user_id,
         app_id=properties.app_id,
     )
-    try:
-        return encode_properties(basic)
-    except LocalProtocolError:
-        # It came over another wire or from this process: not the fault of the consumer, whose connection it would cost.
-        return encode_properties(_sayable(basic))
 
 
-def _sayable(basic: BasicProperties) -> BasicProperties:
+def sayable(basic: BasicProperties) -> BasicProperties:
     """Leave out properties and headers that AMQP has no form for: a text too long, a number too large."""
     headers = {name: value for name, value in (basic.headers or {}).items() if _is_encodable("headers", {name: value})}
     whole = msgspec.structs.replace(basic, headers=headers or None)

@@ -59,6 +59,7 @@ class DMPServerConnection(StreamClient):
 
     kind = "direct"
     noun = "direct connection"
+    tag = "dmp"
     log = logging.getLogger("triomq.dmp")
     event_handlers = EVENTS
 

@@ -1,7 +1,6 @@
 """The configuration of an eMQP endpoint; loads no pyzmq, since every broker knows this type."""
 
 from collections.abc import Collection
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -9,7 +8,7 @@ import msgspec
 
 from triomq.checked import Checked
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
+from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig, is_loopback, read_secret_key
 from triomq.endpoints.emqp.content import EMQP_CODEC, amend_emqp, from_emqp
 from triomq.endpoints.emqp.jobs.content import JOB_CODEC, amend_job, from_job
 from triomq.errors import ConfigError, Refused
@@ -77,7 +76,7 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     def __post_init__(self) -> None:
         """Check the fields, and what two of them say together."""
         super().__post_init__()
-        if self.security == "null" and not _is_loopback(self.host):
+        if self.security == "null" and not is_loopback(self.host):
             raise ConfigError(
                 f"host: {self.host!r} is open to other machines, and with security 'null' nobody says who it is; "
                 "choose 'plain' or 'curve', or listen on 127.0.0.1"
@@ -128,22 +127,7 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         """Check that there is the domain, and that the keys can be read; see ``EndpointConfig``."""
         if self.domain not in domains:
             raise ConfigError(f"domain: found {self.domain!r}, but domains has {', '.join(map(repr, domains))}")
-        self.read_secret_key()
-
-    def read_secret_key(self) -> str:
-        """Return the broker's own key; empty where none is used.
-
-        Raises:
-            ConfigError: It cannot be read.
-        """
-        if not self.key_file:
-            return ""
-        from triomq.transports.zmq import read_curve_keys
-
-        keys = read_curve_keys(Path(self.key_file))
-        if not keys.secret:
-            raise ConfigError(f"key_file: {self.key_file} has the public key alone; name the file with both")
-        return keys.secret
+        read_secret_key(self.key_file)
 
     def make(self, broker: BrokerContext) -> "EMQPEndpoint":
         """Create the actor that listens."""
@@ -163,10 +147,3 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
             silence=self.silence,
             max_message_size=self.max_message_size,
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name, or *

@@ -16,6 +16,7 @@ import trio
 from triomq.core import DeclareSink, Directory, SinkKind, SinkOptions
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
+from triomq.endpoints.base.endpoint_config import read_secret_key
 from triomq.endpoints.base.memory_listener import MemoryListener
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_listener import Admission, RouterListener
@@ -64,7 +65,7 @@ class EMQPEndpoint(Endpoint):
         admission = Admission(
             mechanism=ZAPMechanism(config.security.upper()),
             user=config.user if config.security == "null" else "",
-            secret_key=config.read_secret_key(),
+            secret_key=read_secret_key(config.key_file),
         )
         make_client = partial(EMQPPeer, context=context, hub=self)
         self.routers = [

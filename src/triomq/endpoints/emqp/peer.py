@@ -72,6 +72,7 @@ class EMQPPeer(RouterClient):
         hub: The endpoint.
     """
 
+    tag = "emqp"
     most_unread = _MOST_UNREAD
     silence = inf  # the engine looks after that, as soon as a peer says what it is
 
@@ -130,6 +131,11 @@ class EMQPPeer(RouterClient):
         return describe(self)
 
     @property
+    def outstanding(self) -> int:
+        """How many jobs it has."""
+        return 0 if self.worker is None else len(self.worker.out)
+
+    @property
     def is_at_admin_port(self) -> bool:
         """Whether it has come where administrators come in."""
         return self._listener is self.hub.admin
@@ -159,10 +165,9 @@ class EMQPPeer(RouterClient):
             gathers = self.intake.request(run)
         except (Refused, PublishingPaused, ActorStopped, HandlerFailed):
             return 0  # ``handle`` meets it again, for each
-        count = len(run.msgids)
         if gathers:
-            self.gathered += messages[start : start + count]
-        return count
+            self.gathered += messages[start : start + run.count]
+        return run.count
 
     def _worked(self, run: ReplyRun) -> None:
         if self.worker is not None:
@@ -336,7 +341,7 @@ class EMQPPeer(RouterClient):
 
     def silent(self, event: Silent) -> None:
         """End."""
-        self.ending = "the peer is silent"
+        self.mark_lost("the peer is silent")
         self.leave()
 
     def closing(self, reason: str) -> None:

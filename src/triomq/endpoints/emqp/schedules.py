@@ -47,6 +47,7 @@ from triomq.endpoints.base.statistics import ScheduleStatistics
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request
 from triomq.endpoints.emqp.jobs.book import job_book
 from triomq.endpoints.emqp.jobs.content import JOB_CODEC, JobProperties, encode_job, terms_of
+from triomq.endpoints.emqp.jobs.traced import trace_submitted
 from triomq.endpoints.emqp.queues import JOB_QUEUE, queue_for
 from triomq.endpoints.jobs import BookedJob, JobSender
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt
@@ -229,6 +230,7 @@ class Scheduler(Client):
     """
 
     kind = "scheduler"
+    tag = "emqp"
     noun = "scheduler"
 
     def __init__(self, context: BrokerContext, domain: str, book: ScheduleBook) -> None:
@@ -323,6 +325,7 @@ class Scheduler(Client):
         except BaseException:
             jobs.withdraw(tick)
             raise
+        trace_submitted(domain.directory, queue, (tick,), (schedule.message,))
 
     def _put(self, schedule: Schedule, queue: str, head: Head, encoded: bytes) -> None:
         """Publish a message as the user who has set a schedule."""

@@ -60,6 +60,7 @@ class TopicFeed(Client):
     """
 
     kind = "topics"
+    tag = "emqp"
     noun = "feed of topics"
 
     def __init__(self, context: BrokerContext, domain: str, broadcast: Broadcast) -> None:

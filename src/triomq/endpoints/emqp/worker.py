@@ -22,6 +22,7 @@ Rules:
 from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -44,6 +45,7 @@ from triomq.endpoints.emqp.content import EMQP_CODEC, Origin, RequestProperties,
 from triomq.endpoints.emqp.dispatched import DispatchedJob
 from triomq.endpoints.emqp.jobs.booked import BookedSide
 from triomq.endpoints.emqp.jobs.content import JOB_CODEC
+from triomq.endpoints.emqp.jobs.traced import trace_started
 from triomq.endpoints.emqp.queues import options_of
 from triomq.protocols.emqp import (
     NO_EXTENSION,
@@ -188,6 +190,9 @@ class WorkerSide:
                 self._set_deadline(msgid, job)
             messages.append(job_frames(msgid, queue, job.replying, body, self._extension(job)))
         engine.request_all(messages)
+        if self._peer.directory.tracer is not None:
+            newest = list(islice(reversed(out.values()), len(messages)))
+            trace_started(self._peer.directory, self._peer.ref, newest[::-1])
         if self.booked.spare:
             self.slots.offer(self.booked.take_spare())
         if unfit:

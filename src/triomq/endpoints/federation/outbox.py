@@ -27,7 +27,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from triomq.core import Action, Binding, Changed, ChangeKind, Directory, QueueState, SinkKind, SinkState, Target
+from triomq.core import Action, Binding, Changed, ChangeKind, Directory, QueueState, SinkState, Target
+from triomq.endpoints.declaring import RESERVED
+from triomq.endpoints.feeds import SINK_TYPES
 from triomq.protocols.amqp import (
     RestMSFeedCreate,
     RestMSFeedDelete,
@@ -42,14 +44,11 @@ Delete: TypeAlias = RestMSFeedDelete | RestMSPipeDelete | RestMSJoinDelete
 Change: TypeAlias = tuple[Delete, Create | None]
 """What would undo it, and what is to be there; None if it is to be gone."""
 
-_FEED_TYPES = {kind: kind.value for kind in (SinkKind.FANOUT, SinkKind.DIRECT, SinkKind.TOPIC, SinkKind.HEADERS)}
+_FEED_TYPES = {kind: type_ for type_, kind in SINK_TYPES.items()}
 """Kinds of sinks that the class has words for."""
 
 _LONGEST_NAME = 253
 """Bytes of a pipe's name, so that ``x:`` and the name make a consumer tag (section 4.2.5.3, short strings)."""
-
-_SYSTEM = "amq."
-"""What the names of sinks begin with that every domain has from the start: no need to tell."""
 
 
 class OutboxStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -211,7 +210,7 @@ def _pipe_and_joins(queue: QueueState, directory: Directory, pipe_type: str) -> 
 
 def _feed(sink: SinkState) -> RestMSFeedCreate | None:
     kind = _FEED_TYPES.get(sink.declared.kind)
-    if kind is None or sink.origin or sink.declared.internal or sink.name.startswith(_SYSTEM):
+    if kind is None or sink.origin or sink.declared.internal or sink.name.startswith(RESERVED):
         return None
     return RestMSFeedCreate(kind, sink.name)
 
@@ -224,7 +223,7 @@ def _pipe(queue: QueueState, pipe_type: str) -> RestMSPipeCreate | None:
 
 def _may_be_pipe(queue: QueueState) -> bool:
     """Return whether a queue could be a pipe there: its deliveries' tag is its name with two bytes before it."""
-    if queue.owner is not None or queue.name.startswith(_SYSTEM):
+    if queue.owner is not None or queue.name.startswith(RESERVED):
         return False
     return len(queue.name.encode("utf-8", "surrogateescape")) <= _LONGEST_NAME
 

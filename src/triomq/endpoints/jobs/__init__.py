@@ -2,7 +2,7 @@
 
 from triomq.endpoints.jobs.book import JobBook
 from triomq.endpoints.jobs.endings import Endings
-from triomq.endpoints.jobs.followers import Follower
+from triomq.endpoints.jobs.followers import Follower, Followers
 from triomq.endpoints.jobs.hold import Held, Hold
 from triomq.endpoints.jobs.job import BookedJob, End, JobSender, Runner, Stage
 from triomq.endpoints.jobs.records import JobRecord, NoRecords, Records
@@ -20,6 +20,7 @@ __all__ = [
     "Endings",
     "Fate",
     "Follower",
+    "Followers",
     "Held",
     "Hold",
     "JobBook",

@@ -73,16 +73,16 @@ class Attempts:
             pause = job.terms.pause_after(attempt, self._chance())
             due = self._register.now() + pause
             if not 0 < job.terms.deadline <= due:
-                return self._retry(job, pause, due)
+                return self._retry(job, pause, due, end, answer)
         self._endings.end(job, end, answered=True, answer=answer)
         return ENDS[end]
 
-    def _retry(self, job: BookedJob, pause: float, due: float) -> Fate:
+    def _retry(self, job: BookedJob, pause: float, due: float, failed: End, answer: object) -> Fate:
         self._register.leave_place(job)
         self._endings.cancel_all(self._register.descendants(job, job.attempt))
         job.due = due
         self._register.counts["retried"] += 1
-        self._register.followers.tell(job)
+        self._register.followers.tell(job, answer=answer, failed=failed)
         return Fate(again_after=pause)
 
     def crashed(self, job: BookedJob, attempt: int, runner: Runner) -> Fate:
@@ -124,7 +124,7 @@ class Attempts:
         self._register.leave_place(job)
         self._endings.cancel_all(self._register.descendants(job, job.attempt))
         self._register.counts["requeued"] += 1
-        self._register.followers.tell(job)
+        self._register.followers.tell(job, failed="lost")
         return REQUEUED
 
     def returned(self, job: BookedJob, attempt: int, runner: Runner) -> Fate:

@@ -30,6 +30,7 @@ import msgspec
 from triomq.core import Batch, Outcome, settle
 from triomq.endpoints.jobs.attempts import Attempts
 from triomq.endpoints.jobs.endings import Endings
+from triomq.endpoints.jobs.followers import Followers
 from triomq.endpoints.jobs.hold import Held, Hold
 from triomq.endpoints.jobs.job import OVER, BookedJob, JobSender, Runner
 from triomq.endpoints.jobs.records import NoRecords, Records
@@ -49,6 +50,7 @@ class JobBook:
         records: What is on disk.
         chance: Gives a number from 0 to 1.
         is_empty: Whether there is no message of a job in a queue, or no such queue.
+        followers: Who hears of changes; those of ``follow`` alone by default.
 
     Raises:
         StoreCorrupt: A record of the store is none.
@@ -61,8 +63,9 @@ class JobBook:
         records: Records | None = None,
         chance: Callable[[], float] = random.random,
         is_empty: Callable[[str], bool] = bool,
+        followers: Followers | None = None,
     ) -> None:
-        self.register = Register(now, records or NoRecords())
+        self.register = Register(now, records or NoRecords(), followers)
         self.parking = self.register.parking
         self.hold = Hold(now, occupy=self.parking.occupy, leave=self.parking.leave)
         self.endings = Endings(self.register, self.hold, is_empty)

@@ -33,8 +33,15 @@ class Followers:
             if not found:
                 del self.by_job[job]
 
-    def tell(self, job: BookedJob, end: End | None = None, answer: object = None) -> None:
-        """Tell of a change; after an end nobody follows the job any more."""
+    def tell(self, job: BookedJob, end: End | None = None, answer: object = None, *, failed: End | None = None) -> None:
+        """Tell of a change; after an end nobody follows the job any more.
+
+        Args:
+            job: The job.
+            end: How it has ended; None if it has not.
+            answer: What its worker has said of that, or of the attempt.
+            failed: How an attempt has ended after which there is another one.
+        """
         found = self.by_job.get(job.id) if end is None else self.by_job.pop(job.id, None)
         for follower in list(found or ()):
             follower.changed(job, end, answer)

@@ -68,7 +68,7 @@ class _Line:
         self.waiting: list[tuple[int, bytes]] = []  # a heap of turns and ids; what is not parked any more is passed
 
 
-class _Bucket(msgspec.Struct, gc=False):
+class _JobTokens(msgspec.Struct, gc=False):
     """What is left of a rate, in jobs, at a time."""
 
     tokens: float
@@ -121,7 +121,7 @@ class Parking:
         """When the line of each key is to be looked at."""
         self._opened = now()
         self._lines: dict[str, _Line] = {}
-        self._buckets: dict[str, tuple[_Bucket, float]] = {}
+        self._buckets: dict[str, tuple[_JobTokens, float]] = {}
         self._rooms: dict[str, _Room] = {}
         self._parked: dict[bytes, Parked] = {}
         self._called: dict[bytes, int] = {}  # jobs that have gone back to their queues, with their turns
@@ -190,11 +190,11 @@ class Parking:
         bucket.tokens -= 1.0
         return True
 
-    def _bucket(self, job: BookedJob) -> _Bucket:
+    def _bucket(self, job: BookedJob) -> _JobTokens:
         """Return the bucket of a job's key, filled."""
         key, rate, now = job.terms.key, job.terms.rate, self.clock.now()
         found = self._buckets.get(key)
-        bucket = _Bucket(0.0, self._opened) if found is None else found[0]
+        bucket = _JobTokens(0.0, self._opened) if found is None else found[0]
         bucket.fill(rate, now)
         self._buckets[key] = (bucket, rate)
         self.clock.set(key, now + bucket.until(max(1.0, rate), rate))

@@ -31,12 +31,13 @@ class Register:
     Args:
         now: Gives the Unix time.
         records: What is on disk.
+        followers: Who hears of changes.
 
     Raises:
         StoreCorrupt: A record of the store is none.
     """
 
-    def __init__(self, now: Callable[[], float], records: Records) -> None:
+    def __init__(self, now: Callable[[], float], records: Records, followers: Followers | None = None) -> None:
         self.now = now
         self.moment = 0.0
         """Unix time of what happens now: jobs that come or go within a hundredth of a second share a float."""
@@ -45,7 +46,7 @@ class Register:
         self.ended = EndedJobs(now)
         self.counts: Counter[str] = Counter()
         """How often what has happened: ends, ``retried``, ``requeued``, ``late``, ``duplicate``, ``parked``."""
-        self.followers = Followers()
+        self.followers = Followers() if followers is None else followers
         self.on_end: Ending | None = None
         """Called when a job has ended without a word from a worker: it is to be answered."""
         self.parking = Parking(now)

@@ -105,7 +105,7 @@ class _Kept(msgspec.Struct, eq=False, gc=False):
     batch: int = 0
 
 
-class _Bucket(msgspec.Struct, eq=False):
+class _ResultGroup(msgspec.Struct, eq=False):
     """The results that go together."""
 
     jobs: list[bytes]
@@ -130,7 +130,7 @@ class ResultBook:
         self._most = most
         self._bucket_size = most // _BUCKETS
         self._kept: dict[bytes, _Kept] = {}
-        self._buckets: dict[Name, _Bucket] = {}  # the oldest first
+        self._buckets: dict[Name, _ResultGroup] = {}  # the oldest first
         self._ends: list[Name] = []  # a heap of the names of all buckets, and of some that are gone
         self._filling: dict[int, Name] = {}  # the bucket of a minute that has room
         self._unwritten: deque[_Kept] = deque()
@@ -188,7 +188,7 @@ class ResultBook:
         return name
 
     def _add_bucket(self, name: Name) -> None:
-        self._buckets[name] = _Bucket([])
+        self._buckets[name] = _ResultGroup([])
         heappush(self._ends, name)
 
     def _enter(self, job: bytes, kept: _Kept) -> None:

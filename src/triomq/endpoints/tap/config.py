@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from triomq.checked import Checked
+from triomq.core import MOST_BATCH
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint_config import SocketConfig
 from triomq.errors import ConfigError
@@ -29,6 +30,9 @@ class Tap(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="t
         path: Path of a Unix socket to listen on instead; host and port are not used then.
         domain: Where clients work that name no domain.
         max_frame: Bytes of the largest frame that a client may send, and so of the largest chunk that it may stage.
+        max_batch: Bytes that a client may stage for one batch; all batches together may have four times as much, in
+            memory. A large one that goes to queues holds others up while it is committed, 64 MiB for a tenth of a
+            second; one for streams does not.
         tls: How to speak TLS; none is not at all.
         allow_plain_insecure: Let clients on other machines send their passwords in plain text, without TLS.
     """
@@ -40,6 +44,7 @@ class Tap(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="t
     path: str = ""
     domain: str = "default"
     max_frame: Annotated[int, msgspec.Meta(ge=LEAST_FRAME, le=LARGEST_FRAME)] = 16 * 1024 * 1024
+    max_batch: Annotated[int, msgspec.Meta(ge=LEAST_FRAME)] = MOST_BATCH
     tls: TLS | None = None
     allow_plain_insecure: bool = True
 

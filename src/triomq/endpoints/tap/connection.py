@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from triomq.core import Forbidden
+from triomq.core import Forbidden, StageTarget
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.stream_client import StreamClient
 from triomq.endpoints.tap.arrivals import Arrivals
@@ -53,11 +53,14 @@ class TapServerConnection(StreamClient):
         mechanisms: How one may log in.
         domain: Where clients work that name no domain.
         arrivals: Who waits for records, of all the endpoint's clients.
+        max_batch: Bytes that may be staged for a batch.
     """
 
     kind = "tap"
     noun = "tap connection"
+    tag = "tap"
     log = logging.getLogger("triomq.tap")
+    log_level = logging.DEBUG  # a query in Spark opens some for each micro-batch
     event_handlers = EVENTS
 
     def __init__(
@@ -69,10 +72,12 @@ class TapServerConnection(StreamClient):
         mechanisms: Mapping[str, MakeMechanism],
         domain: str,
         arrivals: Arrivals,
+        max_batch: int,
     ) -> None:
         super().__init__(transport, engine, context)
         self.engine = engine
         self.login = TapLogin(context, transport.peer, mechanisms, domain)
+        self.max_batch = max_batch
         self._arrivals = arrivals
         self._line: deque[Request] = deque()
         self._waiting: PendingFetch | None = None  # for records
@@ -87,10 +92,10 @@ class TapServerConnection(StreamClient):
         if not self.access.may_read(stream):
             raise Forbidden("queue", stream)
 
-    def require_write(self, sink: str) -> None:
-        """Check that the user may write to a sink; raises Forbidden."""
-        if not self.access.may_write(sink):
-            raise Forbidden("sink", sink)
+    def require_write(self, target: StageTarget) -> None:
+        """Check that the user may write to a queue, a stream or a sink; raises Forbidden."""
+        if not self.access.may_write(target.name):
+            raise Forbidden("sink" if target.is_sink else "queue or stream", target.name)
 
     # One request after the other
 

@@ -39,5 +39,11 @@ class TapEndpoint(Endpoint):
         settings = config.settings(tuple(mechanisms), self.context.unfinished.largest(config.max_frame))
         engine = TapServerEngine(now=trio.current_time(), settings=settings)
         return TapServerConnection(
-            transport, engine, self.context, mechanisms=mechanisms, domain=config.domain, arrivals=self._arrivals
+            transport,
+            engine,
+            self.context,
+            mechanisms=mechanisms,
+            domain=config.domain,
+            arrivals=self._arrivals,
+            max_batch=config.max_batch,
         )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from triomq.core import AskBounds, Bounds, QueueState, ReadRange, RecordRange, read_records, send_records
+from triomq.endpoints.tap.leasing import ledger_of
 from triomq.endpoints.tap.partitions import OtherIdentity, partition_of, shown
 from triomq.errors import ActorError, Disconnected, NotFound, OutOfRange, TriomqError
 from triomq.protocols.tap import FetchAsked
@@ -87,7 +88,7 @@ def fetch(connection: "TapServerConnection", event: FetchAsked, deadline: float 
         Restarting: It cannot answer just now.
     """
     connection.require_read(event.stream)
-    stream = partition_of(connection.directory, event.stream, event.partition, connection.session)
+    stream = _named(connection, event)
     bounds = connection.ask_unguarded(stream.ref, AskBounds())
     if event.identity not in (None, bounds.identity):
         raise OtherIdentity(event.stream, shown(bounds))
@@ -100,6 +101,13 @@ def fetch(connection: "TapServerConnection", event: FetchAsked, deadline: float 
         if deadline is None:
             deadline = trio.current_time() + min(event.wait / 1000, LONGEST_WAIT)
         _seek(connection, PendingFetch(connection, event, stream, deadline, bounds))
+
+
+def _named(connection: "TapServerConnection", event: FetchAsked) -> QueueState:
+    """Return what a FETCH reads: a partition of a stream, or with a group the ledger of a queue."""
+    if event.group:
+        return ledger_of(connection, event.stream, event.group, event.partition).state
+    return partition_of(connection.directory, event.stream, event.partition, connection.session)
 
 
 def fetch_again(connection: "TapServerConnection", pending: PendingFetch) -> None:

@@ -56,7 +56,7 @@ class TapLogin(SASLLogin["TapServerConnection"]):
             client.close("DENIED", str(refused))
         else:
             client.engine.welcome()
-            client.note(logging.INFO, "connection opened")
+            client.note(client.log_level, "connection opened")
             client.ref.touch()
 
     def denied(self, client: "TapServerConnection") -> None:

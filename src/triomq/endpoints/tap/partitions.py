@@ -27,6 +27,8 @@ def partitions_of(directory: Directory, name: str, session: Session) -> list[Que
         QueueLocked: It belongs to another session.
     """
     found = parts_of(directory, name)
+    if not found and name in directory.queues:
+        raise NotFound(f"{name!r} is a queue and no stream: its messages can be leased (from Spark: mode=queue)")
     if not found:
         raise NotFound(f"there is no stream {name!r} here; declare it first")
     return [directory.queue(part.name, session) for part in found]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from triomq.core import AskBounds, QueueState, SetPosition, find_since, position_of
+from triomq.core import AskBounds, QueueState, SetPosition, find_since, position_of, stream_names
 from triomq.endpoints.tap.fetching import PendingFetch, fetch, fetch_again
+from triomq.endpoints.tap.leasing import acknowledge, hold, lease, named_ledger
 from triomq.endpoints.tap.login import challenge_answered, login_requested
 from triomq.endpoints.tap.partitions import OtherIdentity, partition_of, partitions_of, shown
 from triomq.endpoints.tap.staging import abort, commit, stage
@@ -21,6 +22,8 @@ from triomq.protocols.tap import (
     EndOfStream,
     Failed,
     FetchAsked,
+    LeaseAsked,
+    ListAsked,
     LoginRequested,
     OffsetsAsked,
     PartitionBounds,
@@ -34,13 +37,28 @@ if TYPE_CHECKING:
     from triomq.endpoints.tap.connection import TapServerConnection
 
 
+_QUEUES_PER_PUSH = 20
+"""Queues that can be looked at in the time of one push into a queue, of which a turn has a budget."""
+
+
 def _ping(connection: "TapServerConnection", event: PingAsked) -> None:
     connection.engine.done(event.number)
+
+
+def _list(connection: "TapServerConnection", event: ListAsked) -> None:
+    connection.system.turn.charge(len(connection.directory.queues) // _QUEUES_PER_PUSH)
+    names = stream_names(connection.directory, connection.session)
+    connection.engine.streams(event.number, list(filter(connection.access.may_read, names)))
 
 
 def _offsets(connection: "TapServerConnection", event: OffsetsAsked) -> None:
     """Answer what each partition has, and where the group is; a time is looked for by a task, perhaps on disk."""
     connection.require_read(event.stream)
+    ledger = named_ledger(connection, event.stream, event.group)
+    if ledger is not None:
+        bounds = connection.ask_unguarded(ledger.state.ref, AskBounds())
+        connection.engine.bounds(event.number, [shown(bounds, bounds.first)])  # what is done is gone
+        return
     streams = partitions_of(connection.directory, event.stream, connection.session)
     found = []
     for stream in streams:
@@ -80,6 +98,9 @@ async def _find_since(
 def _ack(connection: "TapServerConnection", event: AckAsked) -> None:
     """Set all positions, or none if one is of a partition that is another one or not there."""
     connection.require_read(event.stream)
+    if (ledger := named_ledger(connection, event.stream, event.group)) is not None:
+        acknowledge(connection, event, ledger)
+        return
     streams = []
     for number, position in event.positions.items():
         stream = partition_of(connection.directory, event.stream, number, connection.session)
@@ -90,10 +111,7 @@ def _ack(connection: "TapServerConnection", event: AckAsked) -> None:
     for stream, offset in streams:
         connection.ask_unguarded(stream.ref, SetPosition(event.group, offset))
     connection.engine.done(event.number)
-    persistence = connection.directory.persistence
-    if persistence is not None and any(stream.durable for stream, _ in streams):
-        persistence.mark_sync_point()
-        connection.hold_replies(persistence)  # DONE says that they are on disk
+    hold(connection, *(stream for stream, _ in streams))  # DONE says that they are on disk
 
 
 REQUESTS: dict[type[Request], Callable[["TapServerConnection", Request], None]] = cast(
@@ -103,6 +121,8 @@ REQUESTS: dict[type[Request], Callable[["TapServerConnection", Request], None]] 
         AckAsked: _ack,
         CommitAsked: commit,
         FetchAsked: fetch,
+        LeaseAsked: lease,
+        ListAsked: _list,
         OffsetsAsked: _offsets,
         PingAsked: _ping,
         StageAsked: stage,

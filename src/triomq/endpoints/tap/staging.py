@@ -4,39 +4,46 @@ A COMMIT takes as long as its records take to be routed and to be on disk. Reque
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from triomq.core import PublishingPaused, StageKey, stages_of
+from triomq.core import PublishingPaused, StageKey, StageTarget, stages_of
 from triomq.errors import Refused, TriomqError
 from triomq.protocols.tap import AbortAsked, CommitAsked, StageAsked
 
 if TYPE_CHECKING:
     from triomq.endpoints.tap.connection import TapServerConnection
 
+_RECORDS_PER_PUSH: Final = 10
+"""Records that are checked in the time of one push into a queue, of which a turn has a budget."""
+
 
 def _key(event: StageAsked | CommitAsked | AbortAsked) -> StageKey:
-    return StageKey(event.sink, event.writer, event.batch)
+    return StageKey(StageTarget(event.target, event.is_sink), event.writer, event.batch)
 
 
 def stage(connection: "TapServerConnection", event: StageAsked) -> None:
-    """Stage a chunk; a sink that is not there is refused now, not with the commit."""
-    connection.require_write(event.sink)
-    if event.sink:
-        connection.directory.sink(event.sink)
-    stages_of(connection.directory).stage(_key(event), event.part, event.attempt, event.chunk)
+    """Stage a chunk; a target that is not there is refused now, not with the commit."""
+    key = _key(event)
+    connection.require_write(key.target)
+    key.target.require(connection.directory)
+    stages = stages_of(connection.directory)
+    most, user = connection.max_batch, connection.user
+    count = stages.stage(key, event.part, event.attempt, event.chunk, most=most, user=user)
+    connection.system.turn.charge(count // _RECORDS_PER_PUSH)
     connection.engine.done(event.number)
 
 
 def commit(connection: "TapServerConnection", event: CommitAsked) -> None:
     """Begin to publish a batch."""
-    connection.require_write(event.sink)
-    connection.work_on(event, partial(_commit, connection, event))
+    key = _key(event)
+    connection.require_write(key.target)
+    connection.work_on(event, partial(_commit, connection, event, key))
 
 
-async def _commit(connection: "TapServerConnection", event: CommitAsked) -> None:
+async def _commit(connection: "TapServerConnection", event: CommitAsked, key: StageKey) -> None:
     error: TriomqError | None = None
     try:
-        await stages_of(connection.directory).commit(connection.publisher, _key(event), event.attempts)
+        await stages_of(connection.directory).commit(connection.publisher, key, event.attempts)
     except PublishingPaused as paused:
         error = Refused(f"nothing is committed: {paused.pressure.value}; try again later")
     except TriomqError as refused:
@@ -53,6 +60,7 @@ def _answer(connection: "TapServerConnection", event: CommitAsked, error: Triomq
 
 def abort(connection: "TapServerConnection", event: AbortAsked) -> None:
     """Drop what is staged."""
-    connection.require_write(event.sink)
-    stages_of(connection.directory).abort(_key(event), event.part, event.attempt)
+    key = _key(event)
+    connection.require_write(key.target)
+    stages_of(connection.directory).abort(key, event.part, event.attempt)
     connection.engine.done(event.number)

@@ -268,7 +268,7 @@ def find_target(jobs: Jobs) -> str:
         ConfigError: It is in none, or in the program's main module, which processes cannot import.
     """
     for module_name, module in list(sys.modules.items()):
-        if module_name != "__main__":
+        if module_name not in ("__main__", "__mp_main__"):  # the second one is multiprocessing's name for the first
             for name, value in list(vars(module).items()):
                 if value is jobs:
                     return f"{module_name}:{name}"

@@ -51,7 +51,7 @@ from triomq.protocols.emqp.headers import NO_HEADERS, Headers, make_headers, par
 from triomq.protocols.emqp.jobs import ENDED, ITEM_WINDOW, MOST_IDS, JobState
 from triomq.protocols.emqp.peer import PeerEngine
 from triomq.protocols.emqp.queues import DEFAULT_QUEUE, WeightedQueue
-from triomq.protocols.emqp.runs import ReplyRun, RequestRun
+from triomq.protocols.emqp.runs import AnswerRun, ReplyRun, RequestRun
 from triomq.protocols.emqp.settings import DURABLE, EXTENSIONS, Dialect, Settings
 from triomq.protocols.emqp.states import Role, State
 
@@ -74,6 +74,7 @@ __all__ = [
     "Acknowledged",
     "AdminAsked",
     "AdminCommand",
+    "AnswerRun",
     "BrokerEngine",
     "CancelAsked",
     "Code",

@@ -22,7 +22,7 @@ VERSION: Final = b"eMQP/1.0"
 LEAST_FRAMES: Final = 4
 """Of a message: an empty one, the version, a command and an id."""
 
-USUAL_FRAMES: Final = {b"REQUEST": 7, b"REPLY": 6, b"READY": 4, b"HEARTBEAT": 5}
+USUAL_FRAMES: Final = {b"REQUEST": 7, b"REPLY": 6, b"ACK": 5, b"READY": 4, b"HEARTBEAT": 5}
 """How many frames the commands have that come most; without an extension frame."""
 
 LONGEST_ID: Final = 255

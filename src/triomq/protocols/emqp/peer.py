@@ -1,6 +1,7 @@
 """The side of a client, a worker or a scheduler of the conversation with its broker."""
 
 from collections.abc import Callable, Container, Sequence
+from typing import Final
 
 import msgspec
 
@@ -40,8 +41,12 @@ from triomq.protocols.emqp.headers import NO_HEADERS, Headers
 from triomq.protocols.emqp.jobs import MOST_IDS, id_lists
 from triomq.protocols.emqp.queues import WeightedQueue
 from triomq.protocols.emqp.reader import MOST_SLOTS, ReadingContext, reading_context
+from triomq.protocols.emqp.runs import AnswerRun, RequestRun, read_answers, read_requests
 from triomq.protocols.emqp.settings import Settings
 from triomq.protocols.emqp.states import PEER_STALE, PEERS, Role, State
+
+_REMEMBERED: Final = 1024
+"""Bytes of an extension frame that is worth remembering; a traceback comes once."""
 
 
 class PeerEngine(EMQPEngine):
@@ -61,7 +66,7 @@ class PeerEngine(EMQPEngine):
             like an answer, but for its place.
     """
 
-    __slots__ = ("_about", "_inform_id", "_outstanding", "_queues", "role")
+    __slots__ = ("_about", "_inform_id", "_outstanding", "_queues", "_written", "role")
     _stale = PEER_STALE
 
     def __init__(
@@ -84,6 +89,7 @@ class PeerEngine(EMQPEngine):
         self._about = about
         self._outstanding = outstanding
         self._inform_id = b""
+        self._written: tuple[Extension | None, bytes | None] = None, None
         if role != "client" or settings.capabilities:
             self.state = "informing"
             self._timers.running = self._timers.informing = True
@@ -122,10 +128,30 @@ class PeerEngine(EMQPEngine):
         return f"the message has {len(message)} bytes; at most {most} are allowed (max_message_size)"
 
     def _extension(self, extension: Extension | None) -> bytes | None:
+        """Return the frame; what is the same object as the last time, as for most jobs, is written once."""
+        if extension is self._written[0] and self.is_extended:
+            return self._written[1]
         frame = super()._extension(extension)
         if frame is not None:
             check_written(frame)
+            if len(frame) <= _REMEMBERED:
+                self._written = extension, frame
         return frame
+
+    def receive_run(self, messages: Sequence[Sequence[bytes]], start: int) -> RequestRun | AnswerRun | None:
+        """Take messages in a row that are alike, from a place on; none if the first of them is for ``receive``.
+
+        They change no state, so that they may be received again.
+        """
+        if self.state != "open" or not self.is_extended:
+            return None
+        run: RequestRun | AnswerRun | None
+        if self.role == "worker":
+            run = read_requests(messages, start, self._reading)
+        else:
+            run = read_answers(messages, start, self._reading, self._inform_id)
+        self._has_heard = self._has_heard or run is not None
+        return run
 
     def _full_name(self, name: str, event: Event | None) -> str:
         if isinstance(event, Acknowledged):

@@ -1,9 +1,10 @@
-"""Messages in a row that are alike, read in one pass: REQUESTs of one shape, and a worker's REPLYs and READYs.
+"""Messages in a row that are alike, read in one pass: REQUESTs of one shape, a worker's REPLYs and READYs, a broker's
+ACKs and REPLYs.
 
-What a broker hears most comes so. A client repeats queue, headers and extension, and only id and message differ; a
-worker says REPLY and READY in turn. Here a message costs some comparisons, and one event stands for all of a run: a
-third of what ``EMQPEngine.receive`` takes for each. What does not fit ends the run, and is for ``receive``, which says
-what is wrong with it, if anything is.
+What is heard most comes so. A client repeats queue, headers and extension, and only id and message differ; a worker
+says REPLY and READY in turn. Here a message costs some comparisons, and one event stands for all of a run: a third of
+what ``EMQPEngine.receive`` takes for each. What does not fit ends the run, and is for ``receive``, which says what is
+wrong with it, if anything is.
 """
 
 from collections.abc import Sequence
@@ -31,6 +32,11 @@ class RequestRun(msgspec.Struct, frozen=True):
     msgids: Sequence[bytes]
     messages: Sequence[bytes]
 
+    @property
+    def count(self) -> int:
+        """How many messages it were."""
+        return len(self.msgids)
+
 
 class ReplyRun(msgspec.Struct, frozen=True):
     """REPLYs and READYs of a worker in a row.
@@ -43,6 +49,20 @@ class ReplyRun(msgspec.Struct, frozen=True):
 
     replies: Sequence[tuple[bytes, bytes, Extension]]
     slots: int
+    count: int
+
+
+class AnswerRun(msgspec.Struct, frozen=True):
+    """ACKs and REPLYs of a broker in a row.
+
+    Args:
+        acknowledged: the requests that it has accepted.
+        replies: the request, the message and the extension of each REPLY; those that are in both were accepted first.
+        count: how many messages it were.
+    """
+
+    acknowledged: Sequence[bytes]
+    replies: Sequence[tuple[bytes, bytes, Extension]]
     count: int
 
 
@@ -119,3 +139,34 @@ def read_replies(messages: Sequence[Sequence[bytes]], start: int, reading: Readi
             break
         count += 1
     return ReplyRun(replies, slots, count) if count else None
+
+
+def read_answers(
+    messages: Sequence[Sequence[bytes]], start: int, reading: ReadingContext, inform_id: bytes
+) -> AnswerRun | None:
+    """Read ACKs without an extension, but for that of INFORM, and REPLYs with one from ``start`` on.
+
+    None if the first needs a closer look.
+    """
+    acknowledged: list[bytes] = []
+    replies: list[tuple[bytes, bytes, Extension]] = []
+    longest, longest_extension = reading.max_message_size, reading.longest_extension
+    for frames in islice(messages, start, None):
+        width = len(frames)
+        if width < 5 or frames[0] or frames[1] != VERSION or len(frames[3]) > LONGEST_ID or not frames[3].isascii():
+            break
+        name, request = frames[2], frames[4] if width == 5 else frames[5]
+        if len(request) > LONGEST_ID or not request.isascii():
+            break
+        if name == b"ACK" and width == 5 and request != inform_id:
+            acknowledged.append(request)
+        elif name == b"REPLY" and width == 7 and len(frames[4]) <= longest:
+            try:
+                extension = decode_extension(frames[6], longest_extension)
+            except PeerError:
+                break
+            replies.append((request, frames[4], extension))
+        else:
+            break
+    count = len(acknowledged) + len(replies)
+    return AnswerRun(acknowledged, replies, count) if count else None

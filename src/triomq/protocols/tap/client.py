@@ -22,6 +22,8 @@ from triomq.protocols.tap.messages import (
     CommitAsked,
     FetchAsked,
     GroupPosition,
+    LeaseAsked,
+    ListAsked,
     LoginRequested,
     OffsetsAsked,
     PingAsked,
@@ -131,6 +133,10 @@ class TapClientEngine(TapEngine[ClientEvent]):
         """Ask whether the server is there; ``DoneAnswered`` will come."""
         return self._ask(PingAsked(self._next))
 
+    def streams(self) -> int:
+        """Ask which streams there are; ``StreamsAnswered`` will come."""
+        return self._ask(ListAsked(self._next))
+
     def offsets(self, stream: str, group: str = "", since: int | None = None) -> int:
         """Ask for the partitions of a stream, and where a group or a time is; ``BoundsAnswered`` will come."""
         return self._ask(OffsetsAsked(self._next, stream, group, since))
@@ -145,31 +151,57 @@ class TapClientEngine(TapEngine[ClientEvent]):
         *,
         most_bytes: int,
         wait: int = 0,
+        group: str = "",
     ) -> int:
         """Ask for records, as ``FetchAsked`` has it; ``RecordsAnswered`` will come."""
-        return self._ask(FetchAsked(self._next, stream, partition, identity, first, stop, most_bytes, wait))
+        return self._ask(FetchAsked(self._next, stream, partition, identity, first, stop, most_bytes, wait, group))
 
     def ack(self, stream: str, group: str, positions: Mapping[int, GroupPosition]) -> int:
         """Set where a group is; ``DoneAnswered`` will come."""
         return self._ask(AckAsked(self._next, stream, group, dict(positions)))
 
-    def stage(self, sink: str, writer: str, batch: int, part: int, attempt: int, chunk: bytes | memoryview) -> int:
+    def lease(self, queue: str, group: str, most_records: int, most_bytes: int) -> int:
+        """Move messages of a queue into a group's ledger; ``LeasedAnswered`` will come."""
+        return self._ask(LeaseAsked(self._next, queue, group, most_records, most_bytes))
+
+    def stage(
+        self,
+        target: str,
+        writer: str,
+        batch: int,
+        part: int,
+        attempt: int,
+        chunk: bytes | memoryview,
+        *,
+        is_sink: bool = False,
+    ) -> int:
         """Stage a chunk of records; ``DoneAnswered`` will come.
 
         Raises:
             LocalProtocolError: the frame would be larger than the server takes; or as with all commands.
         """
-        request = StageAsked(self._next, sink, writer, batch, part, attempt, b"")
+        request = StageAsked(self._next, target, is_sink, writer, batch, part, attempt, b"")
         check(request)
         return self._put(request, *frame_with_chunks(request, [chunk]))
 
-    def commit(self, sink: str, writer: str, batch: int, attempts: Mapping[int, int]) -> int:
+    def commit(
+        self, target: str, writer: str, batch: int, attempts: Mapping[int, int], *, is_sink: bool = False
+    ) -> int:
         """Publish what was staged; ``DoneAnswered`` will come."""
-        return self._ask(CommitAsked(self._next, sink, writer, batch, dict(attempts)))
+        return self._ask(CommitAsked(self._next, target, is_sink, writer, batch, dict(attempts)))
 
-    def abort(self, sink: str, writer: str, batch: int, part: int | None = None, attempt: int | None = None) -> int:
+    def abort(
+        self,
+        target: str,
+        writer: str,
+        batch: int,
+        part: int | None = None,
+        attempt: int | None = None,
+        *,
+        is_sink: bool = False,
+    ) -> int:
         """Drop what was staged; ``DoneAnswered`` will come."""
-        return self._ask(AbortAsked(self._next, sink, writer, batch, part, attempt))
+        return self._ask(AbortAsked(self._next, target, is_sink, writer, batch, part, attempt))
 
     @property
     def _next(self) -> int:

@@ -126,7 +126,7 @@ class OffsetsAsked(TapRequest, frozen=True, tag=17):
     Args:
         number: the request's.
         stream: its name.
-        group: whose positions are wanted; empty is nobody's.
+        group: whose positions are wanted; empty is nobody's. Of a queue: whose ledger.
         since: a time, in microseconds since 1970: where there is no position, the first record of then or later is one.
     """
 
@@ -148,6 +148,7 @@ class FetchAsked(TapRequest, frozen=True, tag=18):
         stop: the first one that is not wanted; none is wherever the answer ends.
         most_bytes: of chunks in the answer; one chunk comes even if it is larger.
         wait: milliseconds that the server may wait for records if there are none; a further request ends that.
+        group: whose ledger is read, if ``stream`` is the name of a queue; empty for a stream.
     """
 
     wire_name = "FETCH"
@@ -158,6 +159,7 @@ class FetchAsked(TapRequest, frozen=True, tag=18):
     stop: Offset | None = None
     most_bytes: Number = 1024 * 1024
     wait: Number = 0
+    group: Word = ""
 
 
 class GroupPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -168,7 +170,7 @@ class GroupPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 
 
 class AckAsked(TapRequest, frozen=True, tag=19):
-    """Set where a group is, by partition; it may go back. Answered by DONE when it is on disk."""
+    """Set where a group is, by partition; it may go back, but not in a ledger. Answered by DONE when it is on disk."""
 
     wire_name = "ACK"
     stream: Name
@@ -177,12 +179,13 @@ class AckAsked(TapRequest, frozen=True, tag=19):
 
 
 class StageAsked(TapRequest, frozen=True, tag=20):
-    """Records for a sink that nobody sees until they are committed. Answered by DONE.
+    """Records that nobody sees until they are committed. Answered by DONE.
 
     Args:
         number: the request's.
-        sink: where they will go; the empty one is the default sink, whose keys are names of queues.
-        writer: who writes: one query into one sink.
+        target: where they will go: a queue or a stream, by its name.
+        is_sink: whether it is a sink's name instead; the empty one is the default sink, whose keys are names of queues.
+        writer: who writes: one query into one target.
         batch: which of the writer's batches they belong to.
         part: which part of the batch: a task's.
         attempt: which attempt at that part; of each part one is committed.
@@ -190,8 +193,9 @@ class StageAsked(TapRequest, frozen=True, tag=20):
     """
 
     wire_name = "STAGE"
-    sink: Word
-    writer: Name
+    target: Word
+    is_sink: bool
+    writer: Word
     batch: Offset
     part: Number
     attempt: Offset
@@ -205,8 +209,9 @@ class CommitAsked(TapRequest, frozen=True, tag=21):
     """
 
     wire_name = "COMMIT"
-    sink: Word
-    writer: Name
+    target: Word
+    is_sink: bool
+    writer: Word
     batch: Offset
     attempts: Annotated[dict[Number, Offset], msgspec.Meta(max_length=MOST_PARTS)]
 
@@ -215,14 +220,41 @@ class AbortAsked(TapRequest, frozen=True, tag=22):
     """Drop what was staged for a batch: all of it, or one attempt at one part. Answered by DONE."""
 
     wire_name = "ABORT"
-    sink: Word
-    writer: Name
+    target: Word
+    is_sink: bool
+    writer: Word
     batch: Offset
     part: Number | None = None
     attempt: Offset | None = None
 
 
-Request: TypeAlias = PingAsked | OffsetsAsked | FetchAsked | AckAsked | StageAsked | CommitAsked | AbortAsked
+class ListAsked(TapRequest, frozen=True, tag=23):
+    """Which streams of the domain may the user read? Answered by STREAMS."""
+
+    wire_name = "LIST"
+
+
+class LeaseAsked(TapRequest, frozen=True, tag=24):
+    """Move the first ready messages of a queue into the ledger of a group, where they are records. Answered by LEASED.
+
+    Args:
+        number: the request's.
+        queue: the queue's name.
+        group: the group's.
+        most_records: how many at most; the server may move fewer. With 0 the ledger is made if it is not there.
+        most_bytes: of messages; one is moved even if it is larger.
+    """
+
+    wire_name = "LEASE"
+    queue: Name
+    group: Name
+    most_records: Number
+    most_bytes: Number
+
+
+Request: TypeAlias = (
+    PingAsked | OffsetsAsked | FetchAsked | AckAsked | StageAsked | CommitAsked | AbortAsked | ListAsked | LeaseAsked
+)
 ClientMessage: TypeAlias = ClientGreeting | LoginRequested | ChallengeAnswered | Request
 
 # What a server answers
@@ -270,6 +302,21 @@ class RequestRefused(TapRequest, frozen=True, tag=19):
     bounds: PartitionBounds | None = None
 
 
+class StreamsAnswered(TapRequest, frozen=True, tag=20):
+    """Names of streams in order, each once, however many partitions it has."""
+
+    wire_name = "STREAMS"
+    names: tuple[str, ...]
+
+
+class LeasedAnswered(TapRequest, frozen=True, tag=21):
+    """What the ledger has now, on disk if the queue is durable; and how many messages are still ready in the queue."""
+
+    wire_name = "LEASED"
+    bounds: PartitionBounds
+    ready: Offset
+
+
 class ServerClosing(TapMessage, frozen=True, tag=3):
     """The last word: the server ends the connection. What is not answered has been done or not."""
 
@@ -278,7 +325,7 @@ class ServerClosing(TapMessage, frozen=True, tag=3):
     text: str
 
 
-Answer: TypeAlias = DoneAnswered | BoundsAnswered | RecordsAnswered | RequestRefused
+Answer: TypeAlias = DoneAnswered | BoundsAnswered | RecordsAnswered | RequestRefused | StreamsAnswered | LeasedAnswered
 ServerMessage: TypeAlias = ServerGreeting | LoginChallenged | Welcomed | Answer | ServerClosing
 
 CLIENT_MESSAGES: Final[tuple[type[TapMessage], ...]] = (
@@ -292,6 +339,8 @@ CLIENT_MESSAGES: Final[tuple[type[TapMessage], ...]] = (
     StageAsked,
     CommitAsked,
     AbortAsked,
+    ListAsked,
+    LeaseAsked,
 )
 SERVER_MESSAGES: Final[tuple[type[TapMessage], ...]] = (
     ServerGreeting,
@@ -302,6 +351,8 @@ SERVER_MESSAGES: Final[tuple[type[TapMessage], ...]] = (
     BoundsAnswered,
     RecordsAnswered,
     RequestRefused,
+    StreamsAnswered,
+    LeasedAnswered,
 )
 
 ANSWERED_BY: Final[dict[type[TapMessage], type[TapMessage]]] = {
@@ -312,5 +363,7 @@ ANSWERED_BY: Final[dict[type[TapMessage], type[TapMessage]]] = {
     StageAsked: DoneAnswered,
     CommitAsked: DoneAnswered,
     AbortAsked: DoneAnswered,
+    ListAsked: StreamsAnswered,
+    LeaseAsked: LeasedAnswered,
 }
 """What a request is answered by, if it is not refused."""

@@ -19,12 +19,14 @@ from triomq.protocols.tap.messages import (
     ClientGreeting,
     ClientMessage,
     DoneAnswered,
+    LeasedAnswered,
     LoginChallenged,
     PartitionBounds,
     RecordsAnswered,
     RequestRefused,
     ServerClosing,
     ServerGreeting,
+    StreamsAnswered,
     TapMessage,
     TapRequest,
     Welcomed,
@@ -40,7 +42,8 @@ class TapServerEngine(TapEngine[ServerEvent]):
     """One client's connection, as the server sees it.
 
     ``LoginRequested`` and ``ChallengeAnswered`` are to be answered by ``challenge``, ``welcome`` or ``close``, every
-    request by ``done``, ``bounds``, ``records`` or ``refuse``, in the order in which they came.
+    request by ``done``, ``bounds``, ``records``, ``streams``, ``leased`` or ``refuse``, in the order in which they
+    came.
 
     Args:
         now: the present moment in seconds, on the clock that ``handle_timer`` will be given.
@@ -92,6 +95,18 @@ class TapServerEngine(TapEngine[ServerEvent]):
     def bounds(self, number: int, partitions: Sequence[PartitionBounds]) -> None:
         """Answer OFFSETS."""
         answer = BoundsAnswered(number, tuple(partitions))
+        if self._may_answer(answer):
+            self.outbox.put(frame(answer))
+
+    def streams(self, number: int, names: Sequence[str]) -> None:
+        """Answer LIST."""
+        answer = StreamsAnswered(number, tuple(names))
+        if self._may_answer(answer):
+            self.outbox.put(frame(answer))
+
+    def leased(self, number: int, bounds: PartitionBounds, ready: int) -> None:
+        """Answer LEASE."""
+        answer = LeasedAnswered(number, bounds, ready)
         if self._may_answer(answer):
             self.outbox.put(frame(answer))
 

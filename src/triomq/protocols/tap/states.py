@@ -22,8 +22,8 @@ State: TypeAlias = Literal[
 ]
 StateTable: TypeAlias = dict[State, dict[str, State]]
 
-_REQUESTS: Final = "PING OFFSETS FETCH ACK STAGE COMMIT ABORT"
-_ANSWERS: Final = "DONE BOUNDS RECORDS ERROR"
+_REQUESTS: Final = "PING OFFSETS FETCH ACK STAGE COMMIT ABORT LIST LEASE"
+_ANSWERS: Final = "DONE BOUNDS RECORDS STREAMS LEASED ERROR"
 
 
 def _stay_open(*, received: str, sent: str) -> dict[str, State]:

@@ -12,7 +12,7 @@ from triomq.transports.zmq.curve import (
 from triomq.transports.zmq.dealer import Dealer
 from triomq.transports.zmq.reading import MessageForm, Received
 from triomq.transports.zmq.router import HIGH_WATER, Router, Sent
-from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket, close_context, make_context
+from triomq.transports.zmq.socket import BATCH, Frames, ZMQContext, ZMQSocket, close_context, make_context
 
 __all__ = [
     "BATCH",
@@ -28,6 +28,7 @@ __all__ = [
     "Router",
     "Sent",
     "ZAPMechanism",
+    "ZMQContext",
     "ZMQSocket",
     "close_context",
     "key_text",

@@ -1,4 +1,4 @@
-"""Reading the messages of a ROUTER, frame by frame.
+"""Reading the messages of a ROUTER, or of a DEALER with one peer, frame by frame.
 
 libzmq says of each frame whether another one of the same message follows. pyzmq tells that with a ``Frame``, which
 costs 0.6 us, and bytes without it cost 0.25. Where a protocol says how many frames a message has (``MessageForm``), so
@@ -12,7 +12,7 @@ A message that is longer than its form is read to its end. One that is shorter h
 it, perhaps another peer's, and the two are separated where the form begins anew. Nothing is lost by that but what was
 no message of this protocol: several of those in a row may be taken for one of the first one's peer. But a peer can
 write a long message that looks like a short one, and so speak for another peer. So forms are for sockets whose peers
-are all one user; where an authenticator has let them in each frame is asked.
+are all one user, as the one peer of a DEALER is; where an authenticator has let them in each frame is asked.
 """
 
 from __future__ import annotations
@@ -74,13 +74,27 @@ def receive_all(socket: zmq.Socket[bytes], found: Received, *, asks_users: bool)
             return
 
 
-def receive_by_form(socket: zmq.Socket[bytes], found: Received, form: MessageForm) -> None:
-    """Read what is here, as ``receive_all`` does, by the form of its messages."""
+def receive_by_form(
+    socket: zmq.Socket[bytes], found: Received, form: MessageForm, *, has_identities: bool = True
+) -> None:
+    """Read what is here, as ``receive_all`` does, by the form of its messages.
+
+    Args:
+        socket: The socket.
+        found: What is found is added to it, by an empty identity where there are none.
+        form: Of its messages.
+        has_identities: Whether it is a ROUTER, which puts one before each message.
+
+    Raises:
+        zmq.ZMQError: As ``receive_all`` does.
+    """
     receive: Callable[..., Any] = _Backend.recv
     (empty, version), lengths = form.start, form.lengths
     room = MOST_BYTES
+    identity = b""
     for _ in range(BATCH):
-        identity = receive(socket, _NOW)
+        if has_identities:
+            identity = receive(socket, _NOW)
         frames: Frames = [receive(socket, _NOW)]
         add, length = frames.append, 0
         try:
@@ -108,14 +122,16 @@ def receive_by_form(socket: zmq.Socket[bytes], found: Received, form: MessageFor
         if is_whole:
             _add(found, identity, "", frames)
         else:
-            for whose, message in separate(identity, frames, known, form):
+            for whose, message in separate(identity, frames, known, form, has_identities=has_identities):
                 _add(found, whose, "", message)
         room -= sum(map(len, frames))
         if room <= 0:
             return
 
 
-def separate(identity: bytes, frames: Frames, known: int, form: MessageForm) -> Iterator[tuple[bytes, Frames]]:
+def separate(
+    identity: bytes, frames: Frames, known: int, form: MessageForm, *, has_identities: bool = True
+) -> Iterator[tuple[bytes, Frames]]:
     """Yield messages and their identities, of frames that were read as one message.
 
     Args:
@@ -123,14 +139,16 @@ def separate(identity: bytes, frames: Frames, known: int, form: MessageForm) -> 
         frames: The frames that follow.
         known: So many of these may have been the last one of a message, and were not asked.
         form: Of messages.
+        has_identities: Whether there is one before each message.
     """
-    begin, (empty, version) = 0, form.start
-    for place in range(1, min(known, len(frames) - form.least - 1) + 1):
-        is_start = frames[place + 1] == empty and frames[place + 2] == version
+    begin, (empty, version), ahead = 0, form.start, int(has_identities)
+    for place in range(1, min(known, len(frames) - form.least - ahead) + 1):
+        start = place + ahead
+        is_start = frames[start] == empty and frames[start + 1] == version
         # The third frame names a command: what looks like a start in the middle of a message has data there.
-        if place > begin and is_start and frames[place + 3][:1].isalpha():
+        if place > begin and is_start and frames[start + 2][:1].isalpha():
             yield identity, frames[begin:place]
-            identity, begin = frames[place], place + 1
+            identity, begin = frames[place] if has_identities else b"", start
     yield identity, frames[begin:]
 
 

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 Frames: TypeAlias = list[bytes]
 """One message."""
 
+ZMQContext: TypeAlias = "zmq.Context[zmq.Socket[bytes]]"
+"""What sockets live in."""
+
 BATCH: Final = 256
 """Messages received at one wake-up: 32 are 5 % dearer, and with 256 at some 10 µs of work each others wait 3 ms."""
 
@@ -58,9 +61,9 @@ _SOCKETS: Final = 10_000
 place costs 8 bytes."""
 
 
-def make_context() -> zmq.Context[zmq.Socket[bytes]]:
+def make_context() -> ZMQContext:
     """Create what sockets live in: a thread for their bytes, the names of ``inproc`` addresses, one authenticator."""
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    context: ZMQContext = zmq.Context()
     context.max_sockets = _SOCKETS
     if _may_choose_scheduling():
         context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_BATCH)
@@ -84,7 +87,7 @@ def _may_choose_scheduling() -> bool:
     return True
 
 
-async def close_context(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+async def close_context(context: ZMQContext) -> None:
     """End a context whose sockets are closed, once what they had to send is sent or its time is over."""
     with trio.CancelScope(shield=True):
         await trio.to_thread.run_sync(context.term)
@@ -114,6 +117,9 @@ class ZMQSocket:
         self._wanted: list[int] = []  # an event for each task that waits
         self._parked = trio.lowlevel.ParkingLot()
         self._looks_soon = False
+        self._lost = (
+            False  # whether its connection is, for sockets that are told: nothing will come that a task waits for
+        )
 
     # Addresses
 
@@ -218,6 +224,8 @@ class ZMQSocket:
         self._wanted.append(event)
         try:
             while not self.events() & event:  # rule 1
+                if self._lost:
+                    raise trio.BrokenResourceError("the connection was lost")
                 if self._waiting is not None:  # rule 2
                     await self._parked.park()
                 else:

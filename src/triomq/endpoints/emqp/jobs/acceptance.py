@@ -13,6 +13,7 @@ import msgspec
 
 from triomq.endpoints.emqp.jobs.book import broker_answer
 from triomq.endpoints.emqp.jobs.content import JobProperties, terms_of
+from triomq.endpoints.emqp.jobs.traced import trace_submitted, trace_withdrawn
 from triomq.endpoints.jobs import BookedJob, JobSender, Standing, Terms
 from triomq.protocols.emqp import NO_EXTENSION, RequestRun, encode_extension
 
@@ -85,12 +86,19 @@ class Acceptance:
                 jobs.ids.append(name)
                 jobs.messages.append(message)
         except BaseException:
-            self.withdraw([job for jobs in accepted for job in jobs.ids])
+            self._forget([job for jobs in accepted for job in jobs.ids])
             raise
+        for found in accepted:
+            trace_submitted(self._peer.directory, queue, found.ids, found.messages)
         return accepted
 
     def withdraw(self, jobs: Sequence[bytes]) -> None:
         """Forget jobs that could not be published."""
+        if jobs and (found := self._book.jobs.get(jobs[0])) is not None:
+            trace_withdrawn(self._peer.directory, found.queue, jobs)
+        self._forget(jobs)
+
+    def _forget(self, jobs: Sequence[bytes]) -> None:
         for job in jobs:
             self._book.withdraw(job)
 

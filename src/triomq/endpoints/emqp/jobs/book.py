@@ -1,6 +1,6 @@
 """The book of a domain's jobs, put together: its records, its clock, and the way of its answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -11,6 +11,7 @@ from triomq.core import Directory, KeyedRecords, QueueState, Reason, RecordKind,
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.emqp.jobs.content import JOB_CODEC, split_job
+from triomq.endpoints.emqp.jobs.traced import followers_of
 from triomq.endpoints.emqp.shared import SharedPeers, shared_peers
 from triomq.endpoints.jobs import BookedJob, End, Endings, JobBook, ResultBook
 from triomq.protocols.emqp import Extension
@@ -53,8 +54,8 @@ def job_book(context: BrokerContext, directory: Directory) -> JobBook:
     book = context.lasting.get(name)
     if book is None:
         records, queues = KeyedRecords(directory, RecordKind.JOB), _Queues(directory)
-        book = JobBook(context.unix_time, records=records, is_empty=queues.is_empty)
-        directory.on_removed = partial(queues.removed, book.endings)
+        book = JobBook(context.unix_time, records=records, is_empty=queues.is_empty, followers=followers_of(directory))
+        directory.report_removed(partial(queues.removed, book.endings))
         book.register.on_end = _Answers(shared_peers(context, directory.name)).ended
         context.lasting[name] = book
     assert isinstance(book, JobBook)
@@ -98,7 +99,9 @@ class _Queues:
         return not (found.ready or found.unsettled or found.delayed)
 
     @staticmethod
-    def removed(endings: Endings, queue: QueueState, messages: Stretch | None, reason: Reason | None) -> None:
+    def removed(
+        endings: Endings, queue: QueueState, messages: Stretch | None, reason: Reason | None, ids: Sequence[int]
+    ) -> None:
         """End the jobs whose messages a queue has let go of; see ``Directory.on_removed``."""
         goes_on = reason is not None and queue.options.dead_letter_sink is not None
         if messages is None:
@@ -135,6 +138,7 @@ class JobClock(Client):
     """
 
     kind = "jobs"
+    tag = "emqp"
     noun = "clock of jobs"
 
     def __init__(self, context: BrokerContext, book: JobBook, results: ResultBook) -> None:

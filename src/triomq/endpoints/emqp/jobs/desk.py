@@ -36,6 +36,7 @@ from triomq.endpoints.emqp.jobs.content import (
     encode_job,
 )
 from triomq.endpoints.emqp.jobs.dead_letters import DEAD_JOBS
+from triomq.endpoints.emqp.jobs.traced import trace_submitted
 from triomq.endpoints.emqp.queues import DEFAULT_QUEUE, JOB_PRIORITIES
 from triomq.endpoints.emqp.shared import SharedPeers, shared_peers
 from triomq.endpoints.jobs import BookedJob, JobBook
@@ -265,6 +266,7 @@ class EMQPJobDesk:
         except PublishingPaused:
             self._book.withdraw(msgid)
             raise LimitExceeded("the broker is short of memory or of disk, or the queue is full; try again") from None
+        trace_submitted(self._directory, name, (msgid,), (dead.payload,))
         return _text(msgid)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from triomq.core import Outcome, settle
 from triomq.endpoints.emqp.jobs.book import may_cancel
 from triomq.endpoints.emqp.jobs.booked import BookedSide
+from triomq.endpoints.emqp.jobs.traced import trace_progressed
 from triomq.errors import AccessRefused, NotFound
 from triomq.protocols.emqp import CancelAsked, JobsReturned, Progressed
 
@@ -28,6 +29,8 @@ def hand_on_progress(peer: "EMQPPeer", event: Progressed) -> None:
         identity, user = entry.requester, entry.user
     else:
         return
+    if entry is not None:
+        trace_progressed(peer.directory, entry, peer.ref)
     requester = peer.hub.peers.get(identity)
     if requester is not None and requester.login == user:
         requester.engine.progress(name, event.message, event.extension)

@@ -1,0 +1,1 @@
+"""``open_mtl``: the MTL client for Trio (11/MTL)."""

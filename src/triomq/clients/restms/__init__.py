@@ -1,0 +1,1 @@
+"""The RestMS client for Trio."""

@@ -1,0 +1,428 @@
+"""One control session of the MTL endpoint: log-in, a profile, leases, and the profile's commands.
+
+    frames ──> engine.receive ──> event ──> _HANDLERS ──> an answer, now or later ──> the next command that waits
+
+Rules:
+
+- Each command is answered before the next one is looked at: the engine lets them wait. So what takes a while (a slow
+  password, an actor that is being restarted, a commit of the store) leaves the command unanswered, and goes on with it.
+- A session hangs on the identity of its connection, or on that of a client of a proxy. One that the client has chosen
+  itself gets no session where ZeroMQ asks nobody who it is: the next one to choose it would inherit the session.
+- A peer without a session leaves nothing here: it is let go as soon as it has its 401.
+- A session is idle for so long, then it is forgotten; its leases go on. Connection.Close ends both.
+- A client that has guessed three times waits for its next 401, longer each time; with the tenth failure it begins anew.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import islice
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import trio
+
+from triomq.core import PublishingPaused, Restarting
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.peer_listener import PeerListener
+from triomq.endpoints.mtl.leases import LeaseTerms
+from triomq.endpoints.mtl.listener import is_made
+from triomq.endpoints.mtl.login import MTLLogin, make_login
+from triomq.endpoints.mtl.mtl_peer import MTLPeer
+from triomq.endpoints.mtl.profile import BadRequest, ResourceProfile
+from triomq.endpoints.mtl.refusals import code_of
+from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError, Refused, TriomqError
+from triomq.protocols.mtl import (
+    AuthorizeReceived,
+    CloseReceived,
+    CommandReceived,
+    ControlServerEvent,
+    DataLeaseAsked,
+    IllFormed,
+    LeaseReleased,
+    MTLControlServer,
+    OpenReceived,
+    ProfileChosen,
+)
+from triomq.transports.zmq import Frames
+
+if TYPE_CHECKING:
+    from triomq.endpoints.mtl.endpoint import MTLEndpoint
+
+_GUEST_SECONDS: Final = 60.0
+"""How long somebody may take to log in."""
+
+_FREE_FAILURES, _MOST_FAILURES = 3, 10
+
+_LONGEST_DELAY: Final = 30.0
+"""Seconds that a 401 is held back at most."""
+
+_MOST_DESCRIBED: Final = 1_000
+"""Resources of one direction that Profile.Describe lists."""
+
+_DESCRIBE: Final = "profile.describe"
+
+
+class MTLControlPeer(MTLPeer):
+    """One control session; see ``MTLPeer``."""
+
+    noun = "session"
+
+    _login: MTLLogin | None = None
+    _failures = 0
+    _answer_at = inf  # when a 401 that is held back is due
+    _event: ControlServerEvent | None = None  # the command that is to be answered
+    _idle_for = _GUEST_SECONDS
+    _host = ""  # the virtual host that was asked for
+    _profile: ResourceProfile | None = None
+
+    def __init__(
+        self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext, hub: "MTLEndpoint"
+    ) -> None:
+        super().__init__(listener, identity, login, context, hub)
+        self.mechanisms = hub.mechanisms_for(self.connection)
+        self.engine = MTLControlServer(tuple(self.mechanisms), hub.settings)
+
+    @property
+    def about(self) -> str:
+        """What it is, in a few words."""
+        return f"session of {self.user}" if self.entered else "not logged in"
+
+    # What comes
+
+    def handle(self, frames: Frames) -> None:
+        """Do what a message wants, as soon as it is its turn."""
+        event = self.engine.receive(frames)
+        if isinstance(event, IllFormed):
+            self.drop(event)
+        elif event is not None:
+            self._event = event
+            if self.system.turn.exhausted:  # by lists, or large messages: the engine lets what follows wait
+                self.in_turn(self._go_on_working)
+            else:
+                self._work()
+        self.ref.touch()
+
+    def _work(self) -> None:
+        """Act on the command that is to be answered, and on those behind it."""
+        while (event := self._event) is not None and not self._left:
+            try:
+                is_answered = _HANDLERS[type(event)](self, event)
+            except Restarting as restarting:
+                self.when_restarted(restarting, self._go_on_working)
+                return
+            except PublishingPaused as paused:
+                self.when_open(paused.pressure, self._go_on_working)
+                return
+            except (Refused, ActorStopped, HandlerFailed) as error:
+                self._refuse(error)
+                is_answered = True
+            if not is_answered:
+                return
+            self._event = self.engine.next_event()
+            if self._event is not None and self.system.turn.exhausted:
+                self.in_turn(self._go_on_working)
+                return
+
+    def _go_on_working(self) -> None:
+        """Try again what could not be done."""
+        self._work()
+        self.ref.touch()
+
+    def _look_for_next(self) -> None:
+        """Go on with the commands that wait, unless another one came first."""
+        if self._event is None:
+            self._answered()
+
+    def _answered(self) -> None:
+        """Go on behind a command that is answered, in a turn of its own."""
+        self._event = self.engine.next_event()
+        self._go_on_working()
+
+    def after_batch(self) -> None:
+        """Send the answers; let go who has no session."""
+        self._flush()
+        super().after_batch()
+        if self.engine.state == "unknown" and self._event is None and not self._left:
+            self.leave()
+
+    def _refuse(self, error: TriomqError) -> None:
+        self.engine.refuse(code_of(error), str(error))
+
+    def _flush(self) -> None:
+        if messages := self.engine.messages_to_send():
+            self.send_all(messages)
+
+    # Log-in
+
+    def _open_session(self, event: OpenReceived) -> bool:
+        """Begin a session anew: user and profile are dropped, leases are not."""
+        self._forget_login()
+        if not self._may_have_session:
+            self.engine.refuse(
+                403, "choose no identity of your own, so that no other peer can take it; ZeroMQ makes one"
+            )
+            return True
+        if not self.hub.make_room_for(self):
+            self.engine.refuse(503, "there are as many sessions as there may be; try again later")
+            return True
+        if event.virtual_host not in self.hub.config.virtual_hosts:
+            self.engine.refuse(403, f"you may not work in the virtual host {event.virtual_host!r}")
+            return True
+        self._host = event.virtual_host
+        self.hub.add_session(self)
+        if self.hub.config.guest:
+            self._enter(self.hub.config.guest)
+        else:
+            self.engine.require_login()
+        return True
+
+    @property
+    def _may_have_session(self) -> bool:
+        """Whether the identities that the session hangs on are its client's own."""
+        behind = self.key[1:] if isinstance(self.key, tuple) else ()  # of a proxy, who tells it from others
+        return (self.hub.knows_peers or is_made(self.identity)) and all(map(is_made, behind))
+
+    def _forget_login(self) -> None:
+        self.withdraw()
+        self.user = ""
+        self.until = inf
+        self._login = self._profile = None
+        self._idle_for = _GUEST_SECONDS
+
+    def _authorize(self, event: AuthorizeReceived) -> bool:
+        """Take a step of a log-in, which may take a while."""
+        if self._login is None or event.begins:
+            self._login = make_login(self, self.mechanisms)
+            self._login.first(self, event.mechanism, event.response or b"")
+        else:
+            self._login.next(self, event.response or b"")
+        return self._event is not event or not self._is_held
+
+    _is_held = False  # whether the answer to a log-in is still to come
+
+    def hold(self, gate: str) -> None:
+        """Answer nothing until a password is worked out; the engine lets other commands wait."""
+        self._is_held = True
+
+    def go_on(self, gate: str) -> None:
+        """Go on behind a password that was worked out, unless its 401 is held back."""
+        if self._answer_at == inf:
+            self._is_held = False
+            self._answered()
+
+    def logged_in(self, user: str) -> None:
+        """Answer 201 to a user whose log-in is judged, or refuse, if it may not be there."""
+        self._login, self._failures = None, 0
+        try:
+            self._enter(user)
+        except Refused as refused:
+            self._refuse(refused)
+
+    def _enter(self, user: str) -> None:
+        """Work in the virtual host as a user; raises what ``enter`` does."""
+        if self.entered and self.session.user != user:
+            self.hub.leases.end_all_of(self.session, "its session has another user now")
+            self.withdraw()
+        if not self.entered:
+            self.enter(user, self.hub.config.virtual_hosts[self._host], virtual_host=self._host)
+            self.note(logging.INFO, "session opened")
+        self._profile = None
+        self._idle_for = self.hub.config.session_seconds
+        self.engine.ready(self.hub.profile_names)
+        self.reschedule()
+
+    def log_in_failed(self) -> None:
+        """Answer 401, now or after a delay."""
+        self._login, self.ending = None, ""
+        self._failures += 1
+        if self._failures < _FREE_FAILURES:
+            self.engine.require_login()
+            return
+        self._is_held = True
+        self._answer_at = trio.current_time() + min(_LONGEST_DELAY, 2.0 ** (self._failures - _FREE_FAILURES))
+        self.reschedule()
+
+    def _answer_late(self) -> None:
+        """Send the 401 that was held back."""
+        self._answer_at, self._is_held = inf, False
+        self.engine.require_login()
+        if self._failures >= _MOST_FAILURES:
+            self._flush()
+            self.ending = "too many failed log-ins"
+            self.leave()
+        else:
+            self._answered()
+
+    # Profiles and leases
+
+    def _choose(self, event: ProfileChosen) -> bool:
+        profile = self.hub.profiles[event.profile.lower()]
+        profile.prepare(self)
+        self._profile = profile
+        return self._answer_when_safe({})
+
+    def _lease(self, event: DataLeaseAsked) -> bool:
+        """Grant a lease, or the one that the client had, whose flow ends then."""
+        profile = self._profile
+        assert profile is not None  # the engine lets nobody ask before
+        offered = profile.reader_confirms if event.direction == "reader" else profile.writer_confirms
+        if event.confirm not in offered:
+            self.engine.refuse(501, f"profile {profile.name!r} does not confirm this way; it offers {sorted(offered)}")
+            return True
+        require = profile.require_reader if event.direction == "reader" else profile.require_writer
+        for resource in event.resources:
+            require(self, resource)
+        terms = LeaseTerms(
+            self.session.user,
+            self.connection.user,
+            self._host,
+            profile,
+            event,
+            event.prefetch or self.hub.config.prefetch,
+        )
+        lease = self.hub.leases.find(event.lease) if event.lease else None
+        if lease is None or not lease.terms.are_those_of(terms):
+            lease = self.hub.leases.grant(terms, self.session, self.directory)
+        elif lease.flow is not None:
+            lease.flow.lose_lease("its client has asked for its lease anew")
+        self.engine.grant_lease(lease.token, self.hub.data_port)
+        return True
+
+    def _release(self, event: LeaseReleased) -> bool:
+        """End a lease, if it is one of the same user's."""
+        lease = self.hub.leases.find(event.lease)
+        if lease is not None and (lease.terms.user, lease.terms.virtual_host) == (self.session.user, self._host):
+            self.hub.leases.end(lease, "its client has released it")
+        self.engine.done()
+        return True
+
+    # The profile's own commands
+
+    def _call(self, event: CommandReceived) -> bool:
+        """Do a command of the profile, and answer when what it has recorded is on disk."""
+        profile = self._profile
+        assert profile is not None
+        command = profile.commands.get(event.command)
+        if command is None:
+            if event.command != _DESCRIBE:
+                self.engine.refuse(501, f"profile {profile.name!r} has no such command; Profile.Describe lists them")
+                return True
+            self._done(self._describe(profile))
+            return True
+        try:
+            arguments = msgspec.convert(event.arguments, command.arguments)
+        except msgspec.ValidationError as error:
+            raise BadRequest(f"{command.name}: {error}") from None
+        return self._answer_when_safe(command.call(profile, self, arguments))
+
+    def _describe(self, profile: ResourceProfile) -> dict[str, object]:
+        """Return what a program can find out about the profile that it has chosen."""
+        return {
+            "profile": profile.name,
+            "commands": sorted(command.name for command in profile.commands.values()),
+            "readers": {
+                "confirm": sorted(profile.reader_confirms),
+                "resources": list(islice(profile.resources(self, reading=True), _MOST_DESCRIBED)),
+            },
+            "writers": {
+                "confirm": sorted(profile.writer_confirms),
+                "resources": list(islice(profile.resources(self, reading=False), _MOST_DESCRIBED)),
+            },
+        }
+
+    def _answer_when_safe(self, fields: dict[str, object]) -> bool:
+        """Answer 200, when all is on disk that was recorded by now."""
+        persistence = self.directory.persistence
+        if persistence is None or persistence.sync_point <= persistence.journal.committed:
+            self._done(fields)
+            return True
+        persistence.when_committed(
+            persistence.sync_point, partial(self.in_turn, self._answer_safe, self._event, fields)
+        )
+        return False
+
+    def _answer_safe(self, event: ControlServerEvent | None, fields: dict[str, object]) -> None:
+        if self._event is event and not self._left:
+            self._done(fields)
+            self._answered()
+
+    def _done(self, fields: dict[str, object]) -> None:
+        """Answer 200, or 500 if the answer is nothing that JSON can say."""
+        try:
+            self.engine.done(fields)
+        except LocalProtocolError as error:
+            self.engine.refuse(500, str(error))
+
+    # Time
+
+    def due_at(self) -> float:
+        """Return when the session has been idle for too long, or a 401 is due."""
+        return min(super().due_at(), self._last_message + self._idle_for, self._answer_at)
+
+    def due(self, now: float) -> None:
+        """Answer who has guessed; forget a session that is idle."""
+        super().due(now)
+        if self._left:
+            return
+        if now >= self._answer_at:
+            self._answer_late()
+        elif now >= self._last_message + self._idle_for:
+            self.ending = "nothing was said for a while"
+            self.leave()
+
+    # The end
+
+    def _close_session(self, event: CloseReceived) -> bool:
+        """End the session, and its leases."""
+        if self.entered:
+            self.hub.leases.end_all_of(self.session, "its session was closed")
+        self.engine.done()
+        self._forget_login()
+        self.ending = "the client has closed it"
+        return True
+
+    def closing(self, reason: str) -> None:
+        """Let the log-in end, since its user may do less or nothing: the next command is answered by 401."""
+        if self.hub.is_stopping:
+            self.ending = self.ending or reason
+            self.leave()
+            return
+        if self.entered:
+            self.note(logging.INFO, "session expired", reason=reason)
+            self.hub.leases.end_all_of(self.session, reason)
+        self._forget_login()
+        if self._event is not None and not self._is_held:  # it waits for something, and has no user any more
+            self._event = None
+            self.engine.require_login()
+            self.in_turn(self._look_for_next)
+        self.engine.expire()
+
+    def give_way(self) -> None:
+        """End, for somebody else wants to log in."""
+        self.hub.remove_session(self)
+        self.ending = "it was not logged in, and others want to"
+        self.ref.run_in_turn(self.leave)
+
+    def left(self) -> None:
+        """Let the last words go out."""
+        self._flush()
+        super().left()
+
+    def released(self) -> None:
+        """Leave the endpoint's list too."""
+        super().released()
+        self.hub.remove_session(self)
+
+
+_HANDLERS: Final[Mapping[type, Callable[[MTLControlPeer, Any], bool]]] = {
+    OpenReceived: MTLControlPeer._open_session,
+    AuthorizeReceived: MTLControlPeer._authorize,
+    ProfileChosen: MTLControlPeer._choose,
+    DataLeaseAsked: MTLControlPeer._lease,
+    LeaseReleased: MTLControlPeer._release,
+    CommandReceived: MTLControlPeer._call,
+    CloseReceived: MTLControlPeer._close_session,
+}
+"""What each command does; whether it is answered by now."""

@@ -1,0 +1,1 @@
+"""The source and the sink for Spark."""

@@ -1,0 +1,1 @@
+"""Pipelines whose parts are killed again and again: each record arrives once."""
