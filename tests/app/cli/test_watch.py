@@ -63,7 +63,9 @@ def test_once_shows_all_of_a_log_with_its_last_minutes(spark: "SparkSession", tm
 
 
 @pytest.mark.spark
-def test_once_with_a_checkpoint_leaves_the_last_minutes_to_the_next_start(spark: "SparkSession", tmp_path: Path) -> None:
+def test_once_with_a_checkpoint_leaves_the_last_minutes_to_the_next_start(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     log = write_log(tmp_path / "log", [*normal_message(), *normal_message(200, 2)])
     code, shown, told = run(str(log), "--once", "--checkpoint", str(tmp_path / "checkpoint"))
     assert (code, shown) == (0, "2026-01-31 12:00  one / orders  queued 1, delivered 1, accepted 1\n")
