@@ -148,6 +148,25 @@ async def test_message_of_an_ondemand_pipe_goes_back_marked_when_the_pipe_goes(c
         assert (await caller.delete(pipe.path)).status == 200
 
 
+async def test_ondemand_pipe_that_waits_gets_what_its_neighbour_held_when_their_users_actor_crashed(
+    broker: Broker, caller: Caller
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    feed = await caller.make_feed("work", "rotator")
+    holder, waiter = await ondemand(caller, feed), await ondemand(caller, feed)
+    await caller.send(feed, "1")
+    assert len(read(await caller.get(await holder.asynclet())).messages) == 1
+    replies, asynclet = list[Reply](), await waiter.asynclet()
+    async with trio.open_nursery() as nursery:
+        await waiting(nursery, caller, asynclet, replies)
+        (client,) = restms_of(broker).resources.domains["default"].clients.values()
+        client.ref.run_in_turn(fail)
+    (message,) = read(replies[0]).messages
+    assert (text_of(message), message.redelivered) == ("1", "1")
+
+
 async def test_ondemand_pipe_whose_poll_has_gone_takes_nothing(broker: Broker, caller: Caller) -> None:
     feed = await caller.make_feed("work", "rotator")
     pipe = await ondemand(caller, feed)

@@ -170,6 +170,7 @@ class RestMSClient(Client):
             pipe.client = None
             pipe.state.takers.pop(pipe, None)
             raise
+        pipe.look_for_polls()  # those that waited while it slept
         return True
 
     def open_source(self, pipe: ServedPipe, queue: str) -> None:
