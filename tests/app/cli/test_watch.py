@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+pytest.importorskip("pyarrow", reason="the extra `trace` is not installed")
+
 from typer.testing import CliRunner
 
 from analytics.made_log import dead_letter, job_of_three_tries, lost_peer, normal_message, write_log
