@@ -47,8 +47,13 @@ def test_names_are_read_in_any_case_and_with_blanks() -> None:
     assert parse(b" SUBSCRIBE ; Destination = orders ,; ") == SubscribeAsked(7, "orders")
 
 
-def test_further_keys_are_passed_over() -> None:
-    assert parse(b"subscribe;destination=orders,color=red") == SubscribeAsked(7, "orders")
+def test_further_keys_are_options() -> None:
+    octets = b"subscribe;destination=orders,color=light%20red"
+    assert parse(octets) == SubscribeAsked(7, "orders", (), "", {"color": "light red"})
+    assert subscribe_command("orders", (), "", {"color": "light red"}) == octets
+    for key in ("id", "a b", ""):
+        with pytest.raises(LocalProtocolError, match="is no option of a subscription"):
+            subscribe_command("orders", (), "", {key: "x"})
 
 
 @pytest.mark.parametrize(
