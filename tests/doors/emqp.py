@@ -13,13 +13,7 @@ from triomq.protocols.emqp import Extension, make_headers
 
 def url_of(site: Site, *, extensions: bool = True) -> EMQPUrl:
     """Return where the broker is."""
-    return EMQPUrl(
-        host=site.host,
-        port=site.ports["eMQP"],
-        extensions=extensions,
-        heartbeat=site.silence / 5,
-        silence=site.silence,
-    )
+    return EMQPUrl(host=site.host, port=site.ports["eMQP"], extensions=extensions)
 
 
 class EMQPWayIn(WayIn):

@@ -11,8 +11,7 @@ from triomq.clients import MTLConnection, MTLDelivery, open_mtl
 
 
 def _connect(site: Site) -> AbstractAsyncContextManager[MTLConnection]:
-    times = f"heartbeat={site.silence / 5}&silence={site.silence}"
-    return open_mtl(f"mtl://guest:guest@{site.place('MTL')}?profile=amqp&{times}")
+    return open_mtl(f"mtl://guest:guest@{site.place('MTL')}?profile=amqp")
 
 
 class MTLWayIn(WayIn):

@@ -14,6 +14,9 @@ QUEUE = "q"
 SINK = "orders"
 """The sink that leads there by any key."""
 
+HEARTBEAT = 0.25
+"""Seconds between heartbeats over ZeroMQ: only when the broker sends one does it find that a peer is not there."""
+
 _NEAR, _FAR = "127.0.0.1", "127.0.0.2"
 """Where the broker is, and where the same ports lead through the network that can be cut."""
 
@@ -21,10 +24,8 @@ _NEAR, _FAR = "127.0.0.1", "127.0.0.2"
 class Site:
     """The broker, and where its clients find it; made by ``open_site``."""
 
-    def __init__(self, broker: Broker, silence: float) -> None:
+    def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.silence = silence
-        """Seconds after which a peer on ZeroMQ counts as gone that says nothing."""
         self.host = _NEAR
         """Where clients connect from now on."""
         self.ports = {listening.config.protocol: listening.port for listening in broker.listening}
@@ -55,15 +56,15 @@ class Site:
 
 
 @asynccontextmanager
-async def open_site(silence: float = 15.0) -> AsyncIterator[Site]:
+async def open_site() -> AsyncIterator[Site]:
     """Open a broker that has nothing but the sink."""
     endpoints = (
         AMQP(host=_NEAR, port=0),
         RestMS(host=_NEAR, port=0),
-        MTL(host=_NEAR, port=0, heartbeat=silence / 5, silence=silence),
-        EMQP(host=_NEAR, port=0, topic_port=0, heartbeat=silence / 5, silence=silence),
+        MTL(host=_NEAR, port=0, heartbeat=HEARTBEAT),
+        EMQP(host=_NEAR, port=0, topic_port=0, heartbeat=HEARTBEAT),
     )
     with trio.fail_after(60):
         async with open_broker(*endpoints, drain=0.5) as broker:
             await broker.declare_sink(SINK, "topic")
-            yield Site(broker, silence)
+            yield Site(broker)

@@ -82,8 +82,7 @@ async def test_slow_consumer_holds_up_nobody_and_gets_all(in_: str, out: str) ->
 
 
 async def test_consumer_that_is_killed_loses_nothing_that_it_could_give_back(in_: str, out: str) -> None:
-    is_timed = out in ("mtl", "emqp")  # nothing else announces that a peer has gone
-    async with open_site(2.0 if is_timed else 15.0) as site:
+    async with open_site() as site:
         way_in, way_out = WAYS_IN[in_](site), WAYS_OUT[out](site)
         async with way_in.open() as publish, site.through_network(), way_out.open_queue():
             await publish(BODIES[:500], SAID)
