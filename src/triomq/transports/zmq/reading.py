@@ -37,7 +37,7 @@ MOST_BYTES: Final = 256 * 1024
 the store is behind is seen between series."""
 
 MOST_FRAMES: Final = 64
-"""Frames of a message, without the identity; the rest is dropped. Protocols here have a dozen at most, so that one which
+"""Frames of a message, without the identity; the rest is dropped. Protocols here have a dozen at most, so that one that
 was cut is too long for any of them."""
 
 _DROPPED: Final = 4096
