@@ -32,7 +32,15 @@ from triomq.endpoints.mtl.login import MTLLogin, make_login
 from triomq.endpoints.mtl.mtl_peer import MTLPeer
 from triomq.endpoints.mtl.profile import BadRequest, ResourceProfile
 from triomq.endpoints.mtl.refusals import code_of
-from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError, Refused, TriomqError
+from triomq.errors import (
+    AccessRefused,
+    ActorStopped,
+    HandlerFailed,
+    LocalProtocolError,
+    NotFound,
+    Refused,
+    TriomqError,
+)
 from triomq.protocols.mtl import (
     AuthorizeReceived,
     CloseReceived,
@@ -167,16 +175,20 @@ class MTLControlPeer(MTLPeer):
         if not self.hub.make_room_for(self):
             self.engine.refuse(503, "there are as many sessions as there may be; try again later")
             return True
-        if event.virtual_host not in self.hub.config.virtual_hosts:
-            self.engine.refuse(403, f"you may not work in the virtual host {event.virtual_host!r}")
-            return True
         self._host = event.virtual_host
         self.hub.add_session(self)
-        if self.hub.config.guest:
-            self._enter(self.hub.config.guest)
-        else:
+        if not self._enter_as_guest():
+            # "To challenge a client, the server responds with 401", whatever virtual host it has named: which ones
+            # there are is for those who have shown who they are.
             self.engine.require_login()
         return True
+
+    def _enter_as_guest(self) -> bool:
+        """Let the client in without a log-in, if it may be let in so; others may log in where the guest may not be."""
+        try:
+            return bool(self.hub.config.guest) and self._enter(self.hub.config.guest)
+        except (AccessRefused, NotFound):
+            return False
 
     @property
     def _may_have_session(self) -> bool:
@@ -220,18 +232,22 @@ class MTLControlPeer(MTLPeer):
         except Refused as refused:
             self._refuse(refused)
 
-    def _enter(self, user: str) -> None:
-        """Work in the virtual host as a user; raises what ``enter`` does."""
+    def _enter(self, user: str) -> bool:
+        """Work in the virtual host as a user, and return that; raises what ``enter`` does."""
+        domain = self.hub.config.virtual_hosts.get(self._host)
+        if domain is None:
+            raise NotFound(f"there is no virtual host {self._host!r}")
         if self.entered and self.session.user != user:
             self.hub.leases.end_all_of(self.session, "its session has another user now")
             self.withdraw()
         if not self.entered:
-            self.enter(user, self.hub.config.virtual_hosts[self._host], virtual_host=self._host)
+            self.enter(user, domain, virtual_host=self._host)
             self.note(logging.INFO, "session opened")
         self._profile = None
         self._idle_for = self.hub.config.session_seconds
         self.engine.ready(self.hub.profile_names)
         self.reschedule()
+        return True
 
     def log_in_failed(self) -> None:
         """Answer 401, now or after a delay."""
