@@ -27,7 +27,7 @@ from triomq.core import PublishingPaused, Restarting
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.mtl.leases import LeaseTerms
-from triomq.endpoints.mtl.listener import is_made
+from triomq.endpoints.mtl.listener import is_made, number_of
 from triomq.endpoints.mtl.login import MTLLogin, make_login
 from triomq.endpoints.mtl.mtl_peer import MTLPeer
 from triomq.endpoints.mtl.profile import BadRequest, ResourceProfile
@@ -69,6 +69,11 @@ _LONGEST_DELAY: Final = 30.0
 _MOST_DESCRIBED: Final = 1_000
 """Resources of one direction that Profile.Describe lists."""
 
+_CHOOSE_NONE: Final = "choose no identity of your own, so that no other peer can take it; ZeroMQ makes one"
+
+_NUMBERS: Final = 8
+"""Numbers of requests that a session remembers: several clients of a proxy may be taken for one, for so long."""
+
 _DESCRIBE: Final = "profile.describe"
 
 
@@ -84,6 +89,7 @@ class MTLControlPeer(MTLPeer):
     _idle_for = _GUEST_SECONDS
     _host = ""  # the virtual host that was asked for
     _profile: ResourceProfile | None = None
+    _numbers: tuple[bytes, ...] = ()  # of the last requests
 
     def __init__(
         self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext, hub: "MTLEndpoint"
@@ -101,6 +107,11 @@ class MTLControlPeer(MTLPeer):
 
     def handle(self, frames: Frames) -> None:
         """Do what a message wants, as soon as it is its turn."""
+        if (number := number_of(frames)) and self._is_known(number):
+            self.ending = "what is to be the number of a request is an identity"
+            self.engine.turn_away(frames, _CHOOSE_NONE)
+            self.leave()
+            return
         event = self.engine.receive(frames)
         if isinstance(event, IllFormed):
             self.drop(event)
@@ -111,6 +122,13 @@ class MTLControlPeer(MTLPeer):
             else:
                 self._work()
         self.ref.touch()
+
+    def _is_known(self, number: bytes) -> bool:
+        """Return whether the number of a request was there already, as are identities that happen to look like one."""
+        if number in self._numbers:
+            return True
+        self._numbers = (*self._numbers[1 - _NUMBERS :], number)
+        return False
 
     def _work(self) -> None:
         """Act on the command that is to be answered, and on those behind it."""
@@ -168,9 +186,7 @@ class MTLControlPeer(MTLPeer):
         """Begin a session anew: user and profile are dropped, leases are not."""
         self._forget_login()
         if not self._may_have_session:
-            self.engine.refuse(
-                403, "choose no identity of your own, so that no other peer can take it; ZeroMQ makes one"
-            )
+            self.engine.refuse(403, _CHOOSE_NONE)
             return True
         if not self.hub.make_room_for(self):
             self.engine.refuse(503, "there are as many sessions as there may be; try again later")
