@@ -149,7 +149,8 @@ class RestMSCall:
         Raises:
             Refusal: It is.
         """
-        require(restms.content_coding(self.request.headers.get("content-encoding")))
+        if "content-encoding" in self.request.headers:
+            require(restms.content_coding(self.request.headers["content-encoding"]))
 
     def look_again(self) -> None:
         """Find what is asked for once more: a body takes its time, and others may have deleted it meanwhile.
