@@ -86,6 +86,7 @@ class MTLControlPeer(MTLPeer):
     _failures = 0
     _answer_at = inf  # when a 401 that is held back is due
     _event: ControlServerEvent | None = None  # the command that is to be answered
+    _put_off_event: ControlServerEvent | None = None  # the one that waits for another turn
     _idle_for = _GUEST_SECONDS
     _host = ""  # the virtual host that was asked for
     _profile: ResourceProfile | None = None
@@ -118,7 +119,7 @@ class MTLControlPeer(MTLPeer):
         elif event is not None:
             self._event = event
             if self.system.turn.exhausted:  # by lists, or large messages: the engine lets what follows wait
-                self.in_turn(self._go_on_working)
+                self._put_off(event)
             else:
                 self._work()
         self.ref.touch()
@@ -136,10 +137,12 @@ class MTLControlPeer(MTLPeer):
             try:
                 is_answered = _HANDLERS[type(event)](self, event)
             except Restarting as restarting:
-                self.when_restarted(restarting, self._go_on_working)
+                self._put_off_event = event
+                self.when_restarted(restarting, self._try_again)
                 return
             except PublishingPaused as paused:
-                self.when_open(paused.pressure, self._go_on_working)
+                self._put_off_event = event
+                self.when_open(paused.pressure, self._try_again)
                 return
             except (Refused, ActorStopped, HandlerFailed) as error:
                 self._refuse(error)
@@ -148,13 +151,19 @@ class MTLControlPeer(MTLPeer):
                 return
             self._event = self.engine.next_event()
             if self._event is not None and self.system.turn.exhausted:
-                self.in_turn(self._go_on_working)
+                self._put_off(self._event)
                 return
 
-    def _go_on_working(self) -> None:
-        """Try again what could not be done."""
-        self._work()
-        self.ref.touch()
+    def _put_off(self, event: ControlServerEvent) -> None:
+        """Act on a command in another turn."""
+        self._put_off_event = event
+        self.in_turn(self._try_again)
+
+    def _try_again(self) -> None:
+        """Act on the command that was put off, unless it has been answered meanwhile, since its user has gone."""
+        if self._event is not None and self._event is self._put_off_event:
+            self._work()
+            self.ref.touch()
 
     def _look_for_next(self) -> None:
         """Go on with the commands that wait, unless another one came first."""
@@ -164,7 +173,8 @@ class MTLControlPeer(MTLPeer):
     def _answered(self) -> None:
         """Go on behind a command that is answered, in a turn of its own."""
         self._event = self.engine.next_event()
-        self._go_on_working()
+        self._work()
+        self.ref.touch()
 
     def after_batch(self) -> None:
         """Send the answers; let go who has no session."""
@@ -246,7 +256,9 @@ class MTLControlPeer(MTLPeer):
         try:
             self._enter(user)
         except Refused as refused:
+            self._forget_login()
             self._refuse(refused)
+            self.engine.expire()  # of the user before it nothing is left
 
     def _enter(self, user: str) -> bool:
         """Work in the virtual host as a user, and return that; raises what ``enter`` does."""
