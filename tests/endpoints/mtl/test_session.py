@@ -6,10 +6,16 @@ from base64 import b64encode
 import pytest
 import trio
 import trio.lowlevel
+import trio.testing
 import zmq
 
-from endpoints.mtl.conftest import Served, serving
+from endpoints.mtl.conftest import USERS, Served, serving
 from peers.mtl_peer import OPEN
+from triomq.app import User
+from triomq.core import Restarting
+from triomq.endpoints import mtl
+from triomq.endpoints.base.domain_work import DomainWork
+from triomq.security import make_verifier
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"]
 LOGIN_REQUIRED = (401, {"mechanisms": MECHANISMS})
@@ -84,7 +90,6 @@ async def test_log_in_that_makes_no_sense_is_refused(served: Served, arguments: 
         ({"protocol": {"name": "MTL", "version": "1"}}, 400),
         ({"protocol": {"name": "MTL", "version": 2}}, 505),
         ({**OPEN, "virtual-host": 7}, 400),
-        ({**OPEN, "virtual-host": "elsewhere"}, 403),
     ],
 )
 async def test_open_that_makes_no_sense_is_refused(served: Served, arguments: dict[str, object], code: int) -> None:
@@ -152,6 +157,65 @@ async def test_other_user_takes_over_the_session_and_ends_its_leases(served: Ser
     assert await control.authorize("other") == READY
     assert await data.ask("lease", 5, leased["lease"]) == 403
     assert not len(served.endpoint.leases)
+
+
+async def test_other_user_who_may_not_be_there_leaves_nothing_of_the_first_one(served: Served) -> None:
+    control = await served.control().work_with("plain")
+    assert (await control.authorize("foreign")).code == 403
+    assert await control.ask("Thing.Make", name="q") == LOGIN_REQUIRED
+    assert [session.user for session in served.endpoint.sessions] == [""]
+    assert await control.authorize() == READY
+
+
+class Away(Restarting):
+    """An actor that comes back when a test wants it."""
+
+    back: trio.Event
+
+    async def wait_over(self) -> None:
+        await self.back.wait()
+
+
+@mtl.profile("waiting")
+class WaitingProfile(mtl.ResourceProfile):
+    """Its one command waits."""
+
+    back = trio.Event()
+    waits = False
+
+    @mtl.command("Thing.Wait")
+    def wait(self, work: DomainWork, arguments: mtl.NoArguments) -> dict[str, object]:
+        away = Away(work.domain)
+        away.back, self.waits = self.back, True
+        raise away
+
+
+async def test_command_that_has_waited_when_its_user_was_removed_disturbs_no_later_one(nursery: trio.Nursery) -> None:
+    users = {**USERS, "slow": User(verifiers=(str(make_verifier(b"slow", iterations=4096)),))}
+    async with serving(nursery, profiles=(WaitingProfile,), broker={"users": users}) as served:
+        control = served.control(zmq.DEALER)
+        profile = served.endpoint.profiles["waiting"]
+        assert isinstance(profile, WaitingProfile)
+        profile.back = trio.Event()
+        await control.work_with("waiting", "other")
+        await control.say("Thing.Wait")
+        await served.until(lambda: profile.waits)
+        served.broker.remove_user("other")
+        assert (await control.hear()).code == 401
+        limiter = served.endpoint.context.password_limiter
+        others = [object() for _ in range(int(limiter.total_tokens))]
+        for each in others:
+            await limiter.acquire_on_behalf_of(each)
+        response = b64encode(b"\0slow\0slow").decode()
+        await control.say("Connection.Authorize", mechanism="PLAIN", response=response)
+        await served.until(lambda: limiter.statistics().tasks_waiting == 1)
+        profile.back.set()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert limiter.statistics().tasks_waiting == 1
+        for each in others:
+            limiter.release_on_behalf_of(each)
+        assert (await control.hear()).code == 201
+        await control.done("Connection.Profile", profile="waiting")
 
 
 async def test_close_ends_the_session_and_its_leases(served: Served) -> None:
@@ -280,11 +344,35 @@ async def test_guest_works_without_a_log_in_and_anonymous_with_one(nursery: trio
         assert (await control.ask("Thing.Make", name="q")).code == 200
 
 
-async def test_unknown_virtual_host_and_a_second_one(nursery: trio.Nursery) -> None:
+async def test_unknown_virtual_host_is_told_to_those_who_have_logged_in_alone(nursery: trio.Nursery) -> None:
     async with serving(nursery, virtual_hosts={"/": "default", "Test": "default"}) as served:
         control = served.control()
-        assert (await control.open(**{"virtual-host": "test"})).code == 403  # names are told apart by case
+        assert await control.open(**{"virtual-host": "test"}) == LOGIN_REQUIRED  # names are told apart by case
+        assert (await control.authorize()).code == 404
+        assert await control.ask("Connection.Profile", profile="plain") == LOGIN_REQUIRED
         await control.log_in(**{"virtual-host": "Test"})
+
+
+async def test_user_may_log_in_where_the_guest_may_not_be(nursery: trio.Nursery) -> None:
+    async with serving(nursery, guest="foreign") as served:
+        control = served.control()
+        assert await control.open() == LOGIN_REQUIRED
+        assert await control.authorize() == READY
+
+
+@pytest.mark.parametrize(("guest", "code", "status"), [("", "401", "Unauthorized"), ("guest", "201", "Ready")])
+async def test_client_of_2011_that_knows_connection_open_alone_is_answered_as_the_specification_has_it(
+    nursery: trio.Nursery, guest: str, code: str, status: str
+) -> None:
+    """The octets are those of the only program that was written with the specification: JSON over several lines."""
+    text = b'{\n\t"protocol":\t{\n\t\t"name":\t"MTL",\n\t\t"version":\t1\n\t},\n\t"virtual-host":\t"home"\n}'
+    async with serving(nursery, guest=guest, virtual_hosts={"home": "default"} if guest else {}) as served:
+        control = served.control()
+        await control.socket.send([b"Connection.Open", text])
+        with trio.fail_after(60):
+            ((found, body),) = await control.socket.receive(1)
+    key, names = ("profiles", READY[1]["profiles"]) if guest else ("mechanisms", MECHANISMS)
+    assert (found.decode(), json.loads(body)) == (code, {"status": status, key: names})
 
 
 async def test_one_connection_cannot_take_all_sessions_and_who_is_not_logged_in_gives_way(

@@ -1,5 +1,6 @@
 """Messages and contents on their way in and out (2/RestMS, messages; 4/AMQP9, properties)."""
 
+import gzip
 from base64 import b64encode
 
 import pytest
@@ -136,6 +137,17 @@ async def test_staged_content_is_used_once_and_by_its_feed_alone(caller: Caller)
     assert delivered.contents == (
         restms.ContentElement(type="image/png", encoding="base64", value=b64encode(b"\x89PNG").decode()),
     )
+
+
+async def test_content_that_is_compressed_says_so_with_its_message_alone(caller: Caller) -> None:
+    pipe, packed = await caller.make_pipe(), gzip.compress(b"hello")
+    reply = await caller.post(DEFAULT, packed, Content_Type="text/plain", Content_Encoding="gzip")
+    assert (reply.status, reply.headers["restms-error"], b"content_encoding" in reply.body) == (501, "media-type", True)
+    content = await stage(caller, DEFAULT, packed, Content_Type="text/plain", Content_Encoding="identity")
+    properties = f'address="{pipe.name}" content_encoding="gzip"'
+    assert (await caller.post(DEFAULT, f'<message {properties}><content href="{content}"/></message>')).status == 200
+    (message,) = read(await caller.get((await pipe.hrefs())[0])).messages
+    assert (message.content_encoding, restms.content_body(message)) == ("gzip", (packed, "text/plain"))
 
 
 async def test_content_without_a_type_is_staged_as_octets(caller: Caller) -> None:
@@ -332,6 +344,26 @@ async def test_full_pipe_loses_the_oldest_or_refuses_the_newest_as_configured(vi
             assert (await caller.send(DEFAULT, "3", address=pipe.name)).status == status
             assert [await pipe.next(), await pipe.next()] == left
             assert len(await pipe.hrefs()) == 1
+
+
+async def test_document_that_a_full_pipe_takes_a_part_of_is_503_and_says_which_are_not_published(
+    virtual_time: None,
+) -> None:
+    async with open_restms(window=1, pipe_messages=1, overflow="reject-publish") as broker:
+        caller = Caller(broker)
+        full, other = await caller.make_pipe(), await caller.make_pipe()
+        await caller.send(DEFAULT, "0", "1", address=full.name)
+        messages = [f'<message address="{pipe.name}"/>' for pipe in (full, other, full)]
+        reply = await caller.post(DEFAULT, "".join(messages))
+        assert (reply.status, reply.body) == (
+            503,
+            b"of 3 messages a queue had no room for 1, 3; the others are published; post those again\n",
+        )
+        assert len(await other.texts()) == 1
+        reply = await caller.post(DEFAULT, messages[0] * 30 + messages[1])
+        assert b"18, 19, 20 and 10 more; the others" in reply.body
+        reply = await caller.post(DEFAULT, messages[0] * 2)
+        assert reply.body == b"a queue had no room for any message; try again when it has\n"
 
 
 async def test_waiting_get_is_not_refused_while_memory_is_short_and_a_post_is(broker: Broker, caller: Caller) -> None:

@@ -1,7 +1,7 @@
 """Requests about what is in pipes: reading, waiting, deleting; and about messages and contents on their way in."""
 
 from triomq.core import Pressure, PublishingPaused
-from triomq.endpoints.feeds import new_hash
+from triomq.endpoints.feeds import new_hash, require_post
 from triomq.endpoints.restms.calls import Refusal, RestMSCall, require
 from triomq.endpoints.restms.pipes import PipeMessage
 from triomq.endpoints.restms.polls import AsyncletPoll, BatchPoll, ChangePoll, PipeEventStream
@@ -14,6 +14,9 @@ from triomq.protocols.http1 import field_value
 
 _MOST_MESSAGES = 1_000
 """Messages of one answer; a pipe's window may be less."""
+
+_SHOWN_PLACES = 20
+"""Refused messages whose places in the document are told: a line that can be read."""
 
 # Pipes
 
@@ -117,7 +120,9 @@ def post_to_feed(call: RestMSCall) -> None:
     """Publish messages, or stage a content, as the type of the body wants it."""
     content_type = call.request.headers.get("content-type")
     media = require(restms.message_type(content_type))
-    _ = call.client  # who may not enter sends nothing
+    feed = call.target.feed
+    assert feed is not None
+    require_post(call.client, feed)
     if media is None:
         _stage(call, (content_type or "").strip() or "application/octet-stream")
     else:
@@ -131,10 +136,9 @@ def _publish(call: RestMSCall, document: restms.Document) -> None:
     prepared = require(prepare(client, call.domain, feed, messages))
     counts = not call.domain.book.has_types or restms.Preferences.of(call.request.headers).representation
 
-    def done(posting: Posting, refused: int) -> None:
+    def done(posting: Posting, refused: list[int]) -> None:
         if refused:
-            text = f"queues had no room for {refused} of {len(posting.counts)} messages, and refused them; try again"
-            call.refuse(restms.Problem("overloaded", text, restms.retry_after(1.0)))
+            call.refuse(_refused_by_queues(refused, len(posting.counts)))
         elif counts:
             found = tuple(restms.MessageElement(count=str(count)) for count in posting.counts)
             body = restms.render(restms.Document(messages=found), call.media)
@@ -145,8 +149,19 @@ def _publish(call: RestMSCall, document: restms.Document) -> None:
     publish(client, feed, prepared, done)
 
 
+def _refused_by_queues(refused: list[int], count: int) -> restms.Problem:
+    if len(refused) == count:
+        text = f"a queue had no room for {'any message' if count > 1 else 'the message'}; try again when it has"
+    else:
+        places = ", ".join(str(place + 1) for place in sorted(refused)[:_SHOWN_PLACES])
+        more = f" and {len(refused) - _SHOWN_PLACES} more" if len(refused) > _SHOWN_PLACES else ""
+        text = f"of {count} messages a queue had no room for {places}{more}; the others are published; post those again"
+    return restms.Problem("overloaded", text, restms.retry_after(1.0))
+
+
 def _stage(call: RestMSCall, content_type: str) -> None:
     """Read a content, some at a time, as far as its user has room."""
+    call.require_plain()
     feed, domain = call.target.feed, call.domain
     assert feed is not None
     config = domain.config
@@ -155,7 +170,6 @@ def _stage(call: RestMSCall, content_type: str) -> None:
         raise Refusal(restms.Problem("too-large", text))
     if (call.request.length or 0) > domain.resources.staged.room(call.user, domain):
         raise Refusal(_no_room(call))
-    call.client.require_write(feed)
     if domain.directory.memory.on:
         raise PublishingPaused(Pressure.MEMORY)
     staged = StagedContent(new_hash(), domain, feed.name, call.user, content_type)
