@@ -5,18 +5,25 @@ A broker runs in this process, a raw AMQP client in a thread of it. It writes ea
 broker's thread, with ``sys.settrace``; of several chunks the one with the fewest bytecodes is printed, so that timers
 and idle tasks do not count.
 
+With RestMS a chunk is a POST of messages into a rotator that nobody reads, or into a pipe with a poll that it answers,
+or a GET of messages of a pipe and the DELETE of the last one.
+
     python benchmarks/bytecodes.py
     PYTHONPATH=../before/src python benchmarks/bytecodes.py     # the same of another tree, to compare
 """
 
+import re
 import struct
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
@@ -24,7 +31,8 @@ import trio
 import triomq
 from loadgen import frames
 from loadgen.connection import CHANNEL, Address, Connection
-from triomq import AMQP, open_broker
+from loadgen.requests import LOGIN, Requester, encode_request
+from triomq import AMQP, RestMS, open_broker
 
 SOURCE = str(Path(triomq.__file__).parent) + "/"
 
@@ -63,6 +71,15 @@ class Counter:
             self.counts.bytecodes += 1
         return self._inside
 
+    def count(self, send: Callable[[], object]) -> Counts:
+        """Count what something makes the broker do, until nothing more runs."""
+        self.counts = Counts()
+        self.on = True
+        send()
+        self.wait_still()
+        self.on = False
+        return self.counts
+
     def wait_still(self) -> None:
         """Wait until nothing more runs."""
         before = -1
@@ -98,14 +115,35 @@ CASES = (
 )
 
 
+class HTTPCase(NamedTuple):
+    """One kind of requests over RestMS."""
+
+    title: str
+    messages: int = 1
+    gets: bool = False
+    polls: bool = False
+
+
+HTTP_CASES = (
+    HTTPCase("RestMS: POST of 1 message"),
+    HTTPCase("RestMS: POST of 100 messages", 100),
+    HTTPCase("RestMS: POST of 1 that answers a poll", polls=True),
+    HTTPCase("RestMS: GET and DELETE of 1", gets=True),
+    HTTPCase("RestMS: GET of 100, and DELETE", 100, gets=True),
+)
+
+Drive = Callable[[int, Counter, list[Counts]], None]
+"""What sends the chunks, in a thread beside the broker."""
+
+
 def length_limit(messages: int) -> bytes:
     """Encode the arguments of a queue of so many messages."""
     entry = frames.short_string("x-max-length") + b"I" + struct.pack(">i", messages)
     return struct.pack(">I", len(entry)) + entry
 
 
-def drive(port: int, case: Case, counter: Counter, found: list[Counts]) -> None:
-    """Send the chunks, in a thread beside the broker."""
+def drive_amqp(case: Case, port: int, counter: Counter, found: list[Counts]) -> None:
+    """Send chunks over AMQP."""
     connection = Connection(Address("127.0.0.1", port))
     names = [f"q{number}" for number in range(case.fanout or case.keys)]
     for name in names:
@@ -134,23 +172,54 @@ def drive(port: int, case: Case, counter: Counter, found: list[Counts]) -> None:
         )
         for number in range(case.messages)
     )
-    for number in range(CHUNKS + 2):
-        counter.counts = Counts()
-        counter.on = number >= 2
-        connection.socket.sendall(chunk)
-        counter.wait_still()
-        counter.on = False
-        found.append(counter.counts)
+    for _ in range(CHUNKS + 2):
+        found.append(counter.count(partial(connection.socket.sendall, chunk)))
     connection.close()
 
 
-async def measure(case: Case, counter: Counter, data_dir: str | None) -> Counts:
+def drive_http(case: HTTPCase, port: int, counter: Counter, found: list[Counts]) -> None:
+    """Send requests over HTTP."""
+    xml = {**LOGIN, "Content-Type": "application/restms+xml"}
+    with Requester(port) as caller, Requester(port) as poller:
+        for made in ("<feed name='work' type='rotator'/>", "<pipe/>"):
+            answer = caller.ask(encode_request("POST", "/restms/domain/default", f"<restms>{made}</restms>", xml))
+        pipe = urlsplit(answer.header("Location")).path
+        message = (
+            f"<message address='{pipe.rpartition('/')[2]}'><content type='text/plain'>{'x' * 100}</content></message>"
+        )
+        feed = "/restms/feed/default" if case.gets or case.polls else "/restms/feed/work"
+        post = encode_request("POST", feed, f"<restms>{message * case.messages}</restms>", xml)
+        get = encode_request("GET", f"{pipe}?messages={case.messages}")
+
+        def get_and_delete() -> None:
+            hrefs = re.findall(rb'<message href="http://[^/]*([^"]*)"', caller.ask(get).body)
+            caller.ask(encode_request("DELETE", hrefs[-1].decode()))
+
+        for _ in range(CHUNKS + 2):
+            if case.polls:
+                shown = caller.ask(encode_request("GET", pipe)).body
+                poller.send(encode_request("GET", re.findall(rb'([^"]*)" async="1"', shown)[0].decode()))
+            elif case.gets:
+                caller.ask(post)
+            counter.wait_still()
+            found.append(counter.count(get_and_delete if case.gets else partial(caller.ask, post)))
+            if case.polls:
+                poller.receive()
+                get_and_delete()
+
+
+async def measure(config: AMQP | RestMS, drive: Drive, counter: Counter, data_dir: str | None = None) -> Counts:
     """Count what one kind of chunk takes."""
     found: list[Counts] = []
     async with open_broker(data_dir=data_dir) as broker:
-        listening = await broker.listen(AMQP(port=0))
-        await trio.to_thread.run_sync(drive, listening.port, case, counter, found)
+        listening = await broker.listen(config)
+        await trio.to_thread.run_sync(drive, listening.port, counter, found)
     return min(found[2:], key=lambda counts: counts.bytecodes)
+
+
+def show(title: str, counts: Counts) -> None:
+    """Print a line."""
+    print(f"{title:40}{counts.bytecodes:12,}{counts.calls:8,}", flush=True)
 
 
 def main() -> None:
@@ -161,8 +230,11 @@ def main() -> None:
     print(f"{'per chunk':40}{'bytecodes':>12}{'calls':>8}")
     for case in CASES:
         with TemporaryDirectory() as directory:
-            counts = trio.run(measure, case, counter, directory if case.durable else None)
-        print(f"{case.title:40}{counts.bytecodes:12,}{counts.calls:8,}")
+            drive = partial(drive_amqp, case)
+            show(case.title, trio.run(measure, AMQP(port=0), drive, counter, directory if case.durable else None))
+    for request in HTTP_CASES:
+        config = RestMS(host="127.0.0.1", port=0)
+        show(request.title, trio.run(measure, config, partial(drive_http, request), counter))
 
 
 if __name__ == "__main__":

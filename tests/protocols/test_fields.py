@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from triomq.errors import LocalProtocolError, RemoteProtocolError
 from triomq.protocols import FieldValue, Timestamp, Typed, decode_table, encode_table
-from triomq.protocols.fields import check_table, encode_short_string, read_table
+from triomq.protocols.fields import TooManyFields, check_table, encode_short_string, read_table
 
 names = st.text(max_size=20).filter(lambda text: len(text.encode()) < 256)
 leaves: st.SearchStrategy[FieldValue] = st.one_of(
@@ -138,6 +138,13 @@ def test_depth_can_be_bounded() -> None:
     assert read_table(octets, deepest=2)[0] == {"a": {"b": {"c": 1}}}
     with pytest.raises(RemoteProtocolError, match="deeper than 1"):
         read_table(octets, deepest=1)
+
+
+def test_values_can_be_bounded_with_those_inside_of_others() -> None:
+    octets = encode_table({"a": {"b": 1}, "c": [1, 2]})
+    assert read_table(octets, most=5)[0] == {"a": {"b": 1}, "c": [1, 2]}
+    with pytest.raises(TooManyFields):
+        read_table(octets, most=4)
 
 
 @pytest.mark.parametrize(

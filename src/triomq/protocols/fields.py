@@ -153,8 +153,12 @@ def _read_value(code: int, data: bytes, position: int) -> tuple[FieldValue, int]
     return reader(data, position)
 
 
+class TooManyFields(RemoteProtocolError):
+    """A table has more values than its reader takes."""
+
+
 def read_table(
-    data: bytes, position: int = 0, *, typed: bool = False, deepest: int | None = None
+    data: bytes, position: int = 0, *, typed: bool = False, deepest: int | None = None, most: int = 0
 ) -> tuple[dict[str, FieldValue], int]:
     """Read the table that begins with its length at ``position``; give it and the position behind it.
 
@@ -163,17 +167,22 @@ def read_table(
         position: where the table's four octets of length stand.
         typed: give ``Typed`` values where plain ones would be written as another type.
         deepest: how many levels may nest inside one another; ``None`` for as many as there are.
+        most: how many values there may be, those inside of others included; 0 for as many as there are. What is behind
+            them is not looked at.
 
     Raises:
+        TooManyFields: there are more.
         RemoteProtocolError: the octets are no table.
     """
     try:
-        return _read_table(data, position, typed, deepest)
+        return _read_table(data, position, typed, deepest, most or -1)
     except (struct.error, IndexError):
         raise RemoteProtocolError("a table ends in the middle of a field") from None
 
 
-def _read_table(data: bytes, position: int, typed: bool, deepest: int | None) -> tuple[dict[str, FieldValue], int]:
+def _read_table(
+    data: bytes, position: int, typed: bool, deepest: int | None, room: int
+) -> tuple[dict[str, FieldValue], int]:
     root: dict[str, FieldValue] = {}
     position, stop = _enter(data, position, len(data))
     container: dict[str, FieldValue] | list[FieldValue] = root
@@ -183,6 +192,9 @@ def _read_table(data: bytes, position: int, typed: bool, deepest: int | None) ->
             if not outer:
                 return root, stop
             container, stop = outer.pop()
+        room -= 1
+        if room == -1:
+            raise TooManyFields("a table has more values than its reader takes")
         key = ""
         if type(container) is dict:
             start = position + 1

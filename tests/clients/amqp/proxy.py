@@ -18,8 +18,8 @@ class Proxy:
         self.accepted = 0
         self.refusing = False
 
-    async def listen(self) -> None:
-        self._listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async def listen(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._listeners = await trio.open_tcp_listeners(port, host=host)
         self.port = self._listeners[0].socket.getsockname()[1]
         self._nursery.start_soon(trio.serve_listeners, self._serve, self._listeners)
 
@@ -27,9 +27,10 @@ class Proxy:
     def url(self) -> str:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
 
-    def cut(self) -> None:
-        """Reset every connection, both ways."""
-        pairs, self._pairs = self._pairs, []
+    def cut(self, *, newest: bool = False) -> None:
+        """Reset every connection, both ways, or the newest one alone."""
+        kept = len(self._pairs) - 1 if newest else 0
+        pairs, self._pairs = self._pairs[max(0, kept) :], self._pairs[: max(0, kept)]
         for pair in pairs:
             for stream in pair:
                 # A reset, not an orderly end: nothing that is under way arrives.

@@ -116,6 +116,14 @@ async def test_what_a_reader_has_not_settled_when_it_ends_goes_back_at_once(mtl:
         assert await take(reader, 3) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("mechanism", ["plain", "scram-sha-256"])
+async def test_virtual_host_that_is_not_there_is_named(broker: Broker, mechanism: str) -> None:
+    listening = await broker.listen(MTL(port=0))
+    with pytest.raises(NotFound, match="'elsewhere'"):
+        async with open_mtl(f"mtl://guest:guest@127.0.0.1:{listening.port}/elsewhere?auth_mechanism={mechanism}"):
+            pass
+
+
 async def test_what_the_broker_refuses_is_an_error(mtl: MTLConnection) -> None:
     with pytest.raises(PreconditionFailed, match="409"):
         await mtl.call("Queue.Create", {"name": "q", "durable": False})

@@ -83,6 +83,10 @@ def test_all_conditions_must_hold() -> None:
         (Condition("h", Comparison.PRESENT, 1), "it takes nothing"),
         (Condition("h", Comparison.EQUAL, 2**70), "cannot be kept"),
         (Condition("\udcff", Comparison.PRESENT), "cannot be kept"),
+        (
+            Condition("h", Comparison.EQUAL, 1, standard="headers"),
+            "names the standard property 'headers'; there are app_id",
+        ),
     ],
 )
 def test_condition_that_means_nothing_is_refused(condition: Condition, text: str) -> None:
@@ -161,6 +165,13 @@ def test_predicate_holds_exactly_when_all_its_conditions_do(
 ) -> None:
     predicate = make_predicate(conditions)
     assert predicate.rule()(headers) is all(model(condition, headers) for condition in conditions)
+
+
+def test_standard_property_makes_another_predicate_and_is_encoded_only_where_it_is_named() -> None:
+    plain, standard = (make_predicate([Condition("type", Comparison.EQUAL, "a", standard=one)]) for one in ("", "type"))
+    assert plain != standard
+    assert plain.encoded == b"\x91\x93\xa4type\xa5equal\xa1a"
+    assert standard.conditions == (Condition("type", Comparison.EQUAL, "a", "type"),)
 
 
 @given(st.lists(CONDITIONS, min_size=1, max_size=4))

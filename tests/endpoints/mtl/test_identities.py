@@ -3,7 +3,7 @@
 import socket as sockets
 import struct
 from base64 import b64encode
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -125,6 +125,30 @@ async def test_clients_behind_a_proxy_have_sessions_of_their_own(served: Served)
         assert (await first.ask("Thing.Make", name="q")).code == 200
         assert (await chosen.open()).code == 403
         for peer in (first, second, chosen):
+            await peer.close()
+
+
+@pytest.mark.parametrize("chained", [False, True])
+async def test_client_behind_a_proxy_whose_name_looks_like_a_number_of_a_request_gets_no_session(
+    served: Served, chained: bool
+) -> None:
+    with ExitStack() as proxies:
+        address = f"tcp://127.0.0.1:{served.endpoint.control.port}"
+        for _ in range(1 + chained):
+            address = proxies.enter_context(open_proxy(address))
+        port = int(address.rpartition(":")[2])
+        first, second = (RawControl(port, prepare=called(name)) for name in (b"ada1", b"bob2"))
+        for control in (first, second):
+            assert (await control.open()).code == 401
+        reply = await first.authorize()
+        assert (reply.code, "identity" in reply.body["reason"]) == (403, True)
+        assert (await second.authorize()).code == 401  # and nothing is left that it could inherit
+        assert not any(session.entered for session in served.endpoint.sessions)
+        correlating = RawControl(port, prepare=lambda socket: socket.setsockopt(zmq.REQ_CORRELATE, 1))
+        await correlating.work_with("plain")
+        for number in range(20):
+            assert (await correlating.ask("Thing.Make", name=str(number))).code == 200
+        for peer in (first, second, correlating):
             await peer.close()
 
 

@@ -84,7 +84,6 @@ async def test_log_in_that_makes_no_sense_is_refused(served: Served, arguments: 
         ({"protocol": {"name": "MTL", "version": "1"}}, 400),
         ({"protocol": {"name": "MTL", "version": 2}}, 505),
         ({**OPEN, "virtual-host": 7}, 400),
-        ({**OPEN, "virtual-host": "elsewhere"}, 403),
     ],
 )
 async def test_open_that_makes_no_sense_is_refused(served: Served, arguments: dict[str, object], code: int) -> None:
@@ -280,11 +279,35 @@ async def test_guest_works_without_a_log_in_and_anonymous_with_one(nursery: trio
         assert (await control.ask("Thing.Make", name="q")).code == 200
 
 
-async def test_unknown_virtual_host_and_a_second_one(nursery: trio.Nursery) -> None:
+async def test_unknown_virtual_host_is_told_to_those_who_have_logged_in_alone(nursery: trio.Nursery) -> None:
     async with serving(nursery, virtual_hosts={"/": "default", "Test": "default"}) as served:
         control = served.control()
-        assert (await control.open(**{"virtual-host": "test"})).code == 403  # names are told apart by case
+        assert await control.open(**{"virtual-host": "test"}) == LOGIN_REQUIRED  # names are told apart by case
+        assert (await control.authorize()).code == 404
+        assert await control.ask("Connection.Profile", profile="plain") == LOGIN_REQUIRED
         await control.log_in(**{"virtual-host": "Test"})
+
+
+async def test_user_may_log_in_where_the_guest_may_not_be(nursery: trio.Nursery) -> None:
+    async with serving(nursery, guest="foreign") as served:
+        control = served.control()
+        assert await control.open() == LOGIN_REQUIRED
+        assert await control.authorize() == READY
+
+
+@pytest.mark.parametrize(("guest", "code", "status"), [("", "401", "Unauthorized"), ("guest", "201", "Ready")])
+async def test_client_of_2011_that_knows_connection_open_alone_is_answered_as_the_specification_has_it(
+    nursery: trio.Nursery, guest: str, code: str, status: str
+) -> None:
+    """The octets are those of the only program that was written with the specification: JSON over several lines."""
+    text = b'{\n\t"protocol":\t{\n\t\t"name":\t"MTL",\n\t\t"version":\t1\n\t},\n\t"virtual-host":\t"home"\n}'
+    async with serving(nursery, guest=guest, virtual_hosts={"home": "default"} if guest else {}) as served:
+        control = served.control()
+        await control.socket.send([b"Connection.Open", text])
+        with trio.fail_after(60):
+            ((found, body),) = await control.socket.receive(1)
+    key, names = ("profiles", READY[1]["profiles"]) if guest else ("mechanisms", MECHANISMS)
+    assert (found.decode(), json.loads(body)) == (code, {"status": status, key: names})
 
 
 async def test_one_connection_cannot_take_all_sessions_and_who_is_not_logged_in_gives_way(

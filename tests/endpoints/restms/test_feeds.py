@@ -8,6 +8,8 @@ from endpoints.restms.caller import DEFAULT, DOMAIN, Caller, open_restms, path_o
 from triomq.app import Broker, User
 from triomq.core import DeclareQueue, DeclareSink, DeleteQueue, QueueOptions, SinkKind, SinkOptions
 from triomq.endpoints.feeds import PIPE_MARK
+from triomq.endpoints.restms.config import RestMS
+from triomq.errors import ConfigError
 from triomq.protocols import restms
 from triomq.security import ALL, Permission
 
@@ -191,6 +193,18 @@ async def test_connection_that_asks_for_one_feed_again_sees_what_has_become_of_i
     assert (await bob.post(feed, "<message/>")).status == 404
 
 
+@pytest.mark.parametrize("name", [".", ".."])
+async def test_feed_whose_name_is_a_step_in_a_path_is_made_by_other_protocols_alone(
+    broker: Broker, caller: Caller, name: str
+) -> None:
+    reply = await caller.post(DOMAIN, f'<feed name="{name}" type="topic"/>')
+    assert (reply.status, reply.headers["restms-error"], b"no URI leads there" in reply.body) == (400, "bad-name", True)
+    await broker.declare_sink(name, "topic")
+    assert name in await listed(caller)
+    with pytest.raises(ConfigError, match="no URI leads there"):
+        RestMS(domains=(name,))
+
+
 async def test_what_other_protocols_have_made_is_a_feed(broker: Broker, caller: Caller) -> None:
     session = broker.session
     for request in (
@@ -346,4 +360,37 @@ async def test_user_who_may_not_write_or_configure_is_refused(broker: Broker) ->
     assert (await ada.post("/restms/feed/amq.topic", b"blob", Content_Type="image/png")).status == 403
     pipe = await ada.make_pipe()
     assert (await ada.post(pipe.path, '<join feed="/restms/feed/amq.topic"/>')).status == 403
-    assert (await ada.send(DEFAULT, "x", address=pipe.name)).status == 403
+    reply = await ada.send(DEFAULT, "x", address=pipe.name)
+    assert (reply.status, reply.body) == (
+        403,
+        b"the user may not post to feed 'default'; an administrator can grant the right to write 'amq.default'\n",
+    )
+    broker.domain_ref.ask_nowait(DeclareQueue("work", QueueOptions(), broker.session))
+    reply = await ada.send("/restms/feed/work", "x")
+    assert (reply.status, b"may not post to feed 'work'" in reply.body) == (403, True)
+    reply = await ada.post(pipe.path, '<join feed="/restms/feed/work"/>')
+    assert (reply.status, b"may not read feed 'work'" in reply.body) == (403, True)
+
+
+@pytest.mark.parametrize("type_", ["", "ondemand"])
+async def test_pipe_needs_the_right_to_configure_and_to_read_it(broker: Broker, type_: str) -> None:
+    def allow(configure: str, read: str) -> Caller:
+        broker.set_users({"ada": User(password="ada", permissions={"*": Permission(configure, "^pipe-", read)})})
+        return Caller(broker, "ada")
+
+    for ada in (allow("^feed-", "^pipe-"), allow("^pipe-", "^feed-")):
+        assert (await ada.post(DOMAIN, f'<pipe type="{type_}"/>')).status == 403
+    pipe = await allow("^pipe-", "^pipe-").make_pipe(type_)
+    ada = allow("^feed-", "^pipe-")
+    assert (await ada.get(pipe.path)).status == 200
+    assert (await ada.put(pipe.path, '<pipe title="mine"/>')).status == 403
+    assert (await ada.delete(pipe.path)).status == 403
+    assert (await allow("^pipe-", "^feed-").delete(pipe.path)).status == 200
+
+
+async def test_pipe_whose_reader_has_lost_the_right_to_it_says_so_in_words_of_restms(broker: Broker) -> None:
+    broker.set_users({"ada": User(password="ada", permissions={"*": ALL})})
+    pipe = await Caller(broker, "ada").make_pipe()
+    broker.set_users({"ada": User(password="ada", permissions={"*": Permission("", "", "^feed-")})})
+    reply = await Caller(broker, "ada").get(pipe.path)
+    assert (reply.status, f"may not read pipe '{pipe.name}'".encode() in reply.body) == (403, True)

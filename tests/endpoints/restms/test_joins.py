@@ -11,7 +11,7 @@ from endpoints.restms.test_pipes import waiting
 from endpoints.toys.http_peer import Reply
 from triomq.app import Broker, User
 from triomq.core import DeleteSink
-from triomq.security import ALL, UserLimits
+from triomq.security import ALL, Permission, UserLimits
 
 
 async def test_join_is_shown_listed_and_deleted(caller: Caller) -> None:
@@ -238,6 +238,17 @@ async def test_pipes_that_nobody_asks_for_are_deleted_where_that_is_configured(v
             assert idle.name not in broker.directory.queues
             assert waited_for.name in broker.directory.queues
             nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("type_", ["", "ondemand"])
+async def test_pipe_expires_also_when_its_user_may_not_delete_it_any_more(virtual_time: None, type_: str) -> None:
+    async with open_restms(pipe_expires=10.0, users={"ada": User(password="ada", permissions={"*": ALL})}) as broker:
+        pipe = await Caller(broker, "ada").make_pipe(type_)
+        broker.set_users({"ada": User(password="ada", permissions={"*": Permission("", "", ".*")})})
+        ada = Caller(broker, "ada")
+        assert (await ada.get(pipe.path)).status == 200
+        await trio.sleep(20)
+        assert (await ada.get(pipe.path)).status == 404
 
 
 async def test_shared_queue_that_is_deleted_takes_its_messages_out_of_pipes_and_nothing_else(

@@ -96,6 +96,7 @@ ROWS: dict[tuple[str, str], tuple[int, str]] = {
     ("POST DOMAIN", '<feed name="news" type="fanout"/>'): (400, "other-type"),
     ("POST DOMAIN", '<feed name="a b"/>'): (400, "bad-name"),
     ("POST DOMAIN", '<feed name="a/b"/>'): (400, "bad-name"),
+    ("POST DOMAIN", '<feed name=".."/>'): (400, "bad-name"),
     ("POST DOMAIN", '<feed name="amq.x"/>'): (403, "forbidden"),
     ("POST DOMAIN", '<pipe type="stream"/>'): (400, "unknown-type"),
     ("PUT FEED", '<feed name="x"/>'): (403, "fixed"),
@@ -106,6 +107,7 @@ ROWS: dict[tuple[str, str], tuple[int, str]] = {
     ("POST PIPE", '<join feed="/restms/feed/news" type="x"/>'): (400, "unknown-type"),
     ("POST ONDEMAND", '<join feed="/restms/feed/news"/>'): (403, "on-demand"),
     # Messages
+    ("POST DEFAULT", f'<message address="{"x" * 256}"/>'): (400, "bad-property"),
     ("POST DEFAULT", f"<message>{TWO}</message>"): (400, "several"),
     ("POST DEFAULT", '<message priority="x"/>'): (400, "bad-property"),
     ("POST DEFAULT", '<message><header value="v"/></message>'): (400, "incomplete"),
@@ -145,6 +147,7 @@ async def test_each_request_that_cannot_be_done_is_told_so_and_changes_nothing(b
         ({"Accept": "image/png"}, 501),
         ({"Content-Type": "application/pdf"}, 501),
         ({"Content-Type": "text/xml; charset=none"}, 501),
+        ({"Content-Encoding": "gzip"}, 501),
         ({"Content-Type": "application/json"}, 400),
         ({"Expect": "200-maybe"}, 417),
         ({"Content-Length": "1048577"}, 413),

@@ -1,5 +1,6 @@
 """Messages and contents on their way in and out (2/RestMS, messages; 4/AMQP9, properties)."""
 
+import gzip
 from base64 import b64encode
 
 import pytest
@@ -136,6 +137,17 @@ async def test_staged_content_is_used_once_and_by_its_feed_alone(caller: Caller)
     assert delivered.contents == (
         restms.ContentElement(type="image/png", encoding="base64", value=b64encode(b"\x89PNG").decode()),
     )
+
+
+async def test_content_that_is_compressed_says_so_with_its_message_alone(caller: Caller) -> None:
+    pipe, packed = await caller.make_pipe(), gzip.compress(b"hello")
+    reply = await caller.post(DEFAULT, packed, Content_Type="text/plain", Content_Encoding="gzip")
+    assert (reply.status, reply.headers["restms-error"], b"content_encoding" in reply.body) == (501, "media-type", True)
+    content = await stage(caller, DEFAULT, packed, Content_Type="text/plain", Content_Encoding="identity")
+    properties = f'address="{pipe.name}" content_encoding="gzip"'
+    assert (await caller.post(DEFAULT, f'<message {properties}><content href="{content}"/></message>')).status == 200
+    (message,) = read(await caller.get((await pipe.hrefs())[0])).messages
+    assert (message.content_encoding, restms.content_body(message)) == ("gzip", (packed, "text/plain"))
 
 
 async def test_content_without_a_type_is_staged_as_octets(caller: Caller) -> None:

@@ -270,12 +270,14 @@ WRONG: list[tuple[Frames, int]] = [
     (content(5, table=WRONG_TABLE), 400),
     (content(5, table=encode_table({"x": "y" * 1000})), 413),
     (content(5, table=b"\xff" * 1000), 413),
+    (content(5, table=encode_table({"headers": {str(number): True for number in range(20)}})), 413),
+    (content(5, table=encode_table({"x": [None] * 20})), 413),
 ]
 
 
 @pytest.mark.parametrize(("message", "code"), WRONG)
 def test_content_that_is_wrong_is_rejected_or_answered_with_a_code(message: Frames, code: int) -> None:
-    settings = MTLSettings(max_message_size=100, longest_header=1000)
+    settings = MTLSettings(max_message_size=100, longest_header=1000, most_fields=20)
     for confirmed in (True, False):
         engine = served(confirm="full" if confirmed else "none", settings=settings)
         assert engine.receive_run([message], 0) is None

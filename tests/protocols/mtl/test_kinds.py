@@ -21,6 +21,11 @@ def ids(number: int, **more: object) -> bytes:
     return encode_content(ContentProperties(basic=basic, **more))  # type: ignore[arg-type]
 
 
+def test_header_that_is_too_long_to_be_remembered_is_read_once_while_it_is_answered() -> None:
+    kinds, long = ContentKinds(), header(encode_table({"x": "y" * 3000}))
+    assert kinds.find(long) is kinds.find(long)
+
+
 def test_same_table_is_the_same_kind_whatever_the_sequence() -> None:
     kinds = ContentKinds()
     kind = kinds.find(CONTENT)

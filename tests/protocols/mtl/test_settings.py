@@ -18,6 +18,7 @@ from triomq.protocols.mtl import MTLSettings
         {"max_message_size": 0},
         {"max_message_size": 1 << 31},
         {"longest_header": 0},
+        {"most_fields": 0},
         {"longest_body": 0},
         {"longest_reply": 0},
         {"most_waiting": 0},

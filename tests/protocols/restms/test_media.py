@@ -12,6 +12,7 @@ from triomq.protocols.restms import (
     MediaType,
     Problem,
     accepted,
+    content_coding,
     document_type,
     message_type,
 )
@@ -102,6 +103,18 @@ def test_messages_in_an_unknown_charset_are_refused_and_not_staged() -> None:
     problem = message_type("text/xml; charset=koi8-r")
     assert isinstance(problem, Problem)
     assert (problem.status, "koi8-r" in problem.text) == (501, True)
+
+
+@pytest.mark.parametrize("coding", ["", "identity", "Identity", "identity, identity", " "])
+def test_body_without_a_coding_is_taken(coding: str) -> None:
+    assert content_coding(coding) is None
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "x-gzip", "identity, gzip", "gzip,", "aws-chunked"])
+def test_body_with_a_coding_is_501(coding: str) -> None:
+    problem = content_coding(coding)
+    assert isinstance(problem, Problem)
+    assert (problem.status, problem.code, repr(coding) in problem.text) == (501, "media-type", True)
 
 
 @given(text=st.text(max_size=40) | st.text('text/xml;q=,0." \\*application+restms', max_size=40))

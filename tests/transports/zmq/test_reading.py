@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from triomq.transports.zmq import Frames, MessageForm, Received
-from triomq.transports.zmq.reading import receive_all, receive_by_form
+from triomq.transports.zmq.reading import MOST_FRAMES, receive_all, receive_by_form
 
 FORM = MessageForm((b"", b"1.0"), 4, {b"LONG": 7, b"SHORT": 4})
 
@@ -131,3 +131,23 @@ def test_series_ends_when_it_has_brought_much(sockets: Sockets) -> None:
     receive_by_form(sockets.router, found, FORM)
     assert len(found[b"one", ""]) == 3
     assert len(sockets.read(FORM)[b"one", ""]) == 2
+
+
+@pytest.mark.parametrize("form", [None, FORM])
+def test_message_of_very_many_frames_is_cut_and_its_rest_dropped_in_series(
+    sockets: Sockets, form: MessageForm | None
+) -> None:
+    short = message(b"SHORT", b"id")
+    sockets.send([(b"one", message(b"OTHER", *[b"x"] * 10_000)), (b"one", short), (b"two", short)])
+    series: list[Received] = []
+    with suppress(zmq.Again):
+        while True:
+            series.append({})
+            if form is None:
+                receive_all(sockets.router, series[-1], asks_users=False)
+            else:
+                receive_by_form(sockets.router, series[-1], form)
+    ((cut,),) = series[0].values()
+    assert len(cut) == MOST_FRAMES
+    assert series[1] == {}  # a second one has to drop the rest as well
+    assert [found for found in series[2:] if found] == [{(b"one", ""): [short], (b"two", ""): [short]}]

@@ -17,11 +17,15 @@ from triomq.core.routing.predicate import Predicate
 from triomq.core.routing.topic_trie import TopicTrie
 from triomq.core.topology.options import SinkKind
 from triomq.errors import PreconditionFailed
+from triomq.properties import Properties
 
 T = TypeVar("T", bound=Hashable)
 
 Headers = Callable[[], Mapping[str, object]]
 """Returns a message's headers; called only where they are needed, since it may have to decode them."""
+
+PropertiesOf = Callable[[], Properties | None]
+"""Returns a message's properties, None if they cannot be decoded; called only where they are needed."""
 
 
 class Target(Enum):

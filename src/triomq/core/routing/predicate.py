@@ -6,20 +6,32 @@ another type, does not hold; except for the three negations, which hold exactly 
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from math import isnan
 from types import NoneType
+from typing import TypeAlias
 
 import msgspec
 from msgspec.msgpack import Decoder, Encoder
 
 from triomq.errors import PreconditionFailed
-from triomq.properties import from_extension, packable
+from triomq.properties import Properties, from_extension, packable
 
-_MISSING = object()
+MISSING = object()
+"""Stands for the value of a header that a message has not."""
+
+Place: TypeAlias = str | tuple[str, str]
+"""Where the value of a condition is found: the name of a header, or that and the standard property which counts where
+there is no such header."""
+
+Values: TypeAlias = Mapping[Place, object]
+"""What rules are applied to: a message's headers, and what ``with_standard`` adds to them."""
+
+Rule: TypeAlias = Callable[[Values], bool]
+"""Returns whether a message with these values passes."""
 
 
 class Comparison(Enum):
@@ -50,11 +62,19 @@ class Condition(msgspec.Struct, frozen=True):
         comparison: How it is compared.
         value: What it is compared with: a number, a point in time (all comparisons of size, and equality), a text
             (equality, and its parts), a truth value or bytes (equality); nothing for presence and absence.
+        standard: The field of ``Properties`` that counts where the message has no such header, such as ``priority``;
+            empty if only the header counts.
     """
 
     name: str
     comparison: Comparison
     value: object = None
+    standard: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Where the value is found."""
+        return (self.name, self.standard) if self.standard else self.name
 
 
 class Predicate(msgspec.Struct, frozen=True, gc=False):
@@ -69,19 +89,23 @@ class Predicate(msgspec.Struct, frozen=True, gc=False):
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions, in the order of their encoding."""
-        return tuple(Condition(name, Comparison(word), value) for name, word, value in _decoder.decode(self.encoded))
+        return tuple(
+            Condition(one.name, Comparison(one.comparison), one.value, one.standard)
+            for one in _decoder.decode(self.encoded)
+        )
 
-    def rule(self) -> Callable[[Mapping[str, object]], bool]:
+    def rule(self) -> Rule:
         """Return a function that returns whether a message with these headers passes, for many messages."""
-        tests = [(one.name, _TESTS[one.comparison], one.value) for one in self.conditions]
+        return rule_of(self.conditions)
 
-        def passes(headers: Mapping[str, object]) -> bool:
-            for name, test, value in tests:  # noqa: SIM110  # a generator costs more than the tests
-                if not test(headers.get(name, _MISSING), value):
-                    return False
-            return True
 
-        return passes
+class _Encoded(msgspec.Struct, frozen=True, array_like=True):
+    """A condition as it is written to disk; without a standard property it ends before that."""
+
+    name: str
+    comparison: str
+    value: object
+    standard: str = ""
 
 
 def make_predicate(conditions: Iterable[Condition]) -> Predicate:
@@ -98,8 +122,11 @@ def make_predicate(conditions: Iterable[Condition]) -> Predicate:
 
 def _encode(condition: Condition) -> bytes:
     _require_meaning(condition)
+    fields = [condition.name, condition.comparison.value, packable(condition.value)]
+    if condition.standard:
+        fields.append(condition.standard)
     try:
-        return _encoder.encode([condition.name, condition.comparison.value, packable(condition.value)])
+        return _encoder.encode(fields)
     except (OverflowError, UnicodeEncodeError) as error:
         raise PreconditionFailed(f"the condition on header {condition.name!r} cannot be kept: {error}") from None
 
@@ -108,7 +135,12 @@ def _require_meaning(condition: Condition) -> None:
     """Raise for a condition whose value its comparison cannot be made with."""
     if not condition.name:
         raise PreconditionFailed("a condition names no header; say which one it is about")
-    kind, fitting = _kind(condition.value), _FITTING[condition.comparison]
+    if condition.standard and condition.standard not in STANDARD:
+        raise PreconditionFailed(
+            f"the condition on header {condition.name!r} names the standard property {condition.standard!r}; there are "
+            f"{', '.join(STANDARD)}"
+        )
+    kind, fitting = kind_of(condition.value), _FITTING[condition.comparison]
     if kind not in fitting:
         found = "nothing" if condition.value is None else f"{condition.value!r}"
         raise PreconditionFailed(
@@ -128,17 +160,31 @@ _NUMBER, _TEXT, _TRUTH, _TIME, _LOCAL_TIME, _OCTETS, _NOTHING = (
 )
 
 
-_KINDS: dict[type, str] = {
+_KINDS: dict[type, str | None] = {
     NoneType: _NOTHING,
     bool: _TRUTH,
     int: _NUMBER,
     str: _TEXT,
     bytes: _OCTETS,
+    list: None,
+    dict: None,
+    object: None,  # that is MISSING
 }
+"""Types that tell the kind by themselves."""
+
+_AT_A_GLANCE: dict[str, frozenset[type]] = {
+    _NUMBER: frozenset({int, float}),  # NaN too: no comparison of floats holds for it
+    _TEXT: frozenset({str}),
+    _TRUTH: frozenset({bool}),
+    _OCTETS: frozenset({bytes}),
+}
+"""Types that are compared without a closer look."""
 
 
-def _kind(value: object) -> str | None:
+def kind_of(value: object) -> str | None:
     """Return what else a value can be compared with; None for what compares with nothing, such as lists and NaN."""
+    if type(value) in _KINDS:
+        return _KINDS[type(value)]
     match value:
         case float():
             return None if isnan(value) else _NUMBER
@@ -147,7 +193,7 @@ def _kind(value: object) -> str | None:
         case datetime():
             return _LOCAL_TIME if value.tzinfo is None else _TIME
         case _:
-            return _KINDS.get(type(value))
+            return None
 
 
 _SIZES = (_NUMBER, _TIME, _LOCAL_TIME)
@@ -170,37 +216,82 @@ _FITTING: dict[Comparison, tuple[str, ...]] = {
 """What each comparison can be made with."""
 
 
-def _alike(test: Callable[..., bool]) -> Callable[[object, object], bool]:
-    """Return a test that fails for a header of another type than the wanted one."""
+STANDARD = (
+    "app_id",
+    "content_encoding",
+    "content_type",
+    "correlation_id",
+    "message_id",
+    "priority",
+    "reply_to",
+    "timestamp",
+    "type",
+    "user_id",
+)
+"""Fields of ``Properties`` that a condition may name; written to disk."""
 
-    def alike(found: object, wanted: object) -> bool:
-        same = type(found) is type(wanted) and type(found) in _KINDS
-        return (same or _kind(found) == _kind(wanted)) and test(found, wanted)
 
-    return alike
+def with_standard(
+    headers: Mapping[str, object], properties: Properties | None, places: Collection[tuple[str, str]]
+) -> Values:
+    """Return headers with what is found at places of standard properties."""
+    values: dict[Place, object] = dict(headers.items())
+    for name, field in places:
+        found = headers.get(name, MISSING)
+        if found is MISSING and properties is not None:
+            stated = getattr(properties, field)
+            found = MISSING if stated is None else stated
+        if found is not MISSING:
+            values[name, field] = found
+    return values
 
 
-def _denied(test: Callable[[object, object], bool]) -> Callable[[object, object], bool]:
-    return lambda found, wanted: not test(found, wanted)
+def rule_of(conditions: Iterable[Condition]) -> Rule:
+    """Return a function that returns whether all conditions hold for a message, for many messages."""
+    tests = [(one.place, _test_of(one)) for one in conditions]
+    if len(tests) == 1:
+        ((place, test),) = tests
+        return lambda values: test(values.get(place, MISSING))
+
+    def passes(values: Values) -> bool:
+        for place, test in tests:  # noqa: SIM110  # a generator costs more than the tests
+            if not test(values.get(place, MISSING)):
+                return False
+        return True
+
+    return passes
 
 
-_equal = _alike(operator.eq)
-_contains = _alike(operator.contains)
+def _test_of(condition: Condition) -> Callable[[object], bool]:
+    """Return a function that returns whether a condition holds for a value."""
+    comparison, wanted = condition.comparison, condition.value
+    if comparison is Comparison.PRESENT:
+        return lambda found: found is not MISSING
+    if comparison is Comparison.ABSENT:
+        return lambda found: found is MISSING
+    kind, compare = kind_of(wanted), _COMPARE[comparison]
+    assert kind is not None
+    at_a_glance = _AT_A_GLANCE.get(kind, frozenset())
+    if comparison in _DENIALS:
+        return lambda found: not ((type(found) in at_a_glance or kind_of(found) is kind) and compare(found, wanted))
+    return lambda found: (type(found) in at_a_glance or kind_of(found) is kind) and compare(found, wanted)
 
-_TESTS: dict[Comparison, Callable[[object, object], bool]] = {
-    Comparison.EQUAL: _equal,
-    Comparison.DIFFERENT: _denied(_equal),
-    Comparison.LESS: _alike(operator.lt),
-    Comparison.AT_MOST: _alike(operator.le),
-    Comparison.GREATER: _alike(operator.gt),
-    Comparison.AT_LEAST: _alike(operator.ge),
-    Comparison.STARTS_WITH: _alike(str.startswith),
-    Comparison.ENDS_WITH: _alike(str.endswith),
-    Comparison.CONTAINS: _contains,
-    Comparison.LACKS: _denied(_contains),
-    Comparison.PRESENT: lambda found, wanted: found is not _MISSING,
-    Comparison.ABSENT: lambda found, wanted: found is _MISSING,
+
+_COMPARE: dict[Comparison, Callable[..., bool]] = {
+    Comparison.EQUAL: operator.eq,
+    Comparison.DIFFERENT: operator.eq,
+    Comparison.LESS: operator.lt,
+    Comparison.AT_MOST: operator.le,
+    Comparison.GREATER: operator.gt,
+    Comparison.AT_LEAST: operator.ge,
+    Comparison.STARTS_WITH: str.startswith,
+    Comparison.ENDS_WITH: str.endswith,
+    Comparison.CONTAINS: operator.contains,
+    Comparison.LACKS: operator.contains,
 }
+"""How values of the same kind are compared, found with wanted; denials hold where this does not."""
+
+_DENIALS = (Comparison.DIFFERENT, Comparison.LACKS)
 
 _encoder = Encoder(order="deterministic")
-_decoder = Decoder(list[tuple[str, str, object]], ext_hook=from_extension)
+_decoder = Decoder(list[_Encoded], ext_hook=from_extension)

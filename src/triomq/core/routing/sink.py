@@ -4,74 +4,20 @@ Routing is a read, so it is a function of the directory over the sinks' tables, 
 messages to the sink's actor.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from triomq.actors import InPlaceActor, Ref, Request
 from triomq.core.packing import pack_arguments
 from triomq.core.queue.queue_state import QueueState
-from triomq.core.routing.bindings import Binding, Headers, RoutingTable, Target, make_table
-from triomq.core.routing.predicate import Predicate
+from triomq.core.routing.bindings import Binding, Headers, PropertiesOf, RoutingTable, Target, make_table
+from triomq.core.routing.guards import Guards, guard_weight
 from triomq.core.topology.options import SinkKind, SinkOptions
 from triomq.core.topology.policy import Policies, Policy, sink_options
 from triomq.core.topology.requests import SinkUnused
-from triomq.properties import Properties
 
 _HOP = 10
 """Steps for which a binding to another sink counts: to go there takes some 3 µs."""
-
-
-T = TypeVar("T")
-
-
-class _Guard(Generic[T]):
-    """What a table leads to instead of the destination behind a predicate."""
-
-    __slots__ = ("admits", "destination")
-
-    def __init__(self, predicate: Predicate, destination: T) -> None:
-        self.admits = predicate.rule()
-        self.destination = destination
-
-
-class Guards(Generic[T]):
-    """The guarded bindings of one sink, looked up first as its kind looks up others, then by their predicates.
-
-    Made by a sink with the first of them, so that a sink without pays nothing.
-    """
-
-    __slots__ = ("_guards", "_table")
-
-    def __init__(self, kind: SinkKind) -> None:
-        self._table: RoutingTable[_Guard[T]] = make_table(kind)
-        self._guards: dict[Binding, _Guard[T]] = {}
-
-    def __len__(self) -> int:
-        """Return how many bindings are guarded."""
-        return len(self._guards)
-
-    def add(self, binding: Binding, destination: T) -> None:
-        """Add a binding that has a predicate.
-
-        Raises:
-            PreconditionFailed: The binding's arguments mean nothing to this kind of sink.
-        """
-        assert binding.predicate is not None
-        guard = _Guard(binding.predicate, destination)
-        self._table.add(binding, guard)
-        self._guards[binding] = guard
-
-    def remove(self, binding: Binding) -> None:
-        """Remove a binding that was added."""
-        self._table.remove(binding, self._guards.pop(binding))
-
-    def match(self, key: str, headers: Headers) -> Iterable[T] | None:
-        """Return the destinations of all that match; None when no header had to be looked at."""
-        found = list(self._table.match(key, headers))
-        if not found:
-            return None
-        values = headers()
-        return [guard.destination for guard in found if guard.admits(values)]
 
 
 class SinkState:
@@ -168,7 +114,7 @@ class SinkState:
         if self.guards is None or binding.predicate is None:
             self.table.remove(binding, destination)
         else:
-            self.guards.remove(binding)
+            self.guards.remove(binding, destination)
             self.guards = self.guards if len(self.guards) else None
             self._look()
         return destination
@@ -179,7 +125,20 @@ class SinkState:
 
     def weight(self, binding: Binding) -> int:
         """Return the steps that a publish can take for a binding at worst; of a user's all are limited together."""
-        return self.table.weight(binding) + (_HOP if binding.target is Target.SINK else 0)
+        weight = self.table.weight(binding) + (_HOP if binding.target is Target.SINK else 0)
+        return weight if binding.predicate is None else weight + guard_weight(binding.predicate)
+
+    def require_room(self, binding: Binding) -> None:
+        """Require that a publish stays cheap with one more binding, whatever it contains.
+
+        Raises:
+            PreconditionFailed: It would not.
+        """
+        if binding.predicate is None:
+            self.table.require_room(binding)
+        else:
+            guards = Guards[Destination](self.options.kind) if self.guards is None else self.guards
+            guards.require_room(binding)
 
     def set_maker(self, binding: Binding, origin: str, user: str) -> None:
         """Record which peer made a binding, and which user is charged for it; either may be empty."""
@@ -194,13 +153,14 @@ class SinkState:
         """Return the user who is charged for a binding; empty if there is none."""
         return "" if self.makers is None else self.makers.get(binding, "")
 
-    def search(self, keys: tuple[str, ...], headers: Headers, properties: "PropertiesOf") -> "Found":
+    def search(self, keys: tuple[str, ...], headers: Headers, properties: PropertiesOf, most: float) -> "Found":
         """Find where a message with these keys goes from here, the alternate left aside.
 
         Args:
             keys: The routing key, and any others that it is routed by as well.
             headers: Gives its headers.
             properties: Gives all its properties.
+            most: What trying guards may cost; once it costs more, not all that is there is found.
         """
         options = self.options
         if options.kind is SinkKind.CONSISTENT_HASH:
@@ -209,14 +169,18 @@ class SinkState:
         else:
             by_headers = options.kind is SinkKind.HEADERS
         if self.guards is None and len(keys) == 1:
-            return self.table.match(keys[0], headers), by_headers
+            return Found(self.table.match(keys[0], headers), by_headers, 0)
         found: dict[Destination, None] = {}
+        cost = 0
         for key in keys:
             found.update(dict.fromkeys(self.table.match(key, headers)))
-            if self.guards is not None and (admitted := self.guards.match(key, headers)) is not None:
+            if self.guards is not None and (admitted := self.guards.match(key, headers, properties)) is not None:
                 by_headers = True
-                found.update(dict.fromkeys(admitted))
-        return found, by_headers
+                found.update(admitted[0])
+                cost += admitted[1]
+                if cost > most:
+                    break
+        return Found(found, by_headers, cost)
 
     def _hashed(self, key: str, headers: Headers, properties: "PropertiesOf") -> str:
         """Return the text by which a consistent-hash sink chooses; all that lack what is asked for belong together."""
@@ -229,11 +193,18 @@ class SinkState:
         return key
 
 
-PropertiesOf = Callable[[], Properties | None]
-"""Returns a message's properties, None if they cannot be decoded; called only where they are needed."""
+class Found(NamedTuple):
+    """Where a sink leads.
 
-Found = tuple[Collection["Destination"], bool]
-"""Destinations, each once, and whether more than keys was looked at."""
+    Args:
+        destinations: Each once.
+        by_headers: Whether more than keys was looked at.
+        cost: What trying guards has cost, in queue pushes.
+    """
+
+    destinations: Collection["Destination"]
+    by_headers: bool
+    cost: int
 
 
 def _text(value: object) -> str:

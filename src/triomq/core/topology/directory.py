@@ -29,8 +29,8 @@ from triomq.core.persistence.persistence import Persistence
 from triomq.core.queue.deadletter import Reason
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.refusals import TooManyKeys
-from triomq.core.routing.bindings import Headers
-from triomq.core.routing.sink import Destination, PropertiesOf, SinkState
+from triomq.core.routing.bindings import Headers, PropertiesOf
+from triomq.core.routing.sink import Destination, SinkState
 from triomq.core.topology.chores import Chores
 from triomq.core.topology.observer import MessageObservers, Observers
 from triomq.core.topology.policy import Policies
@@ -368,19 +368,22 @@ class Directory:
         """
         queues: dict[Ref, None] = {}
         visited = {first: None}
-        by_headers, cost = False, 0
+        by_headers, cost, tried = False, 0, 0
         waiting = [first]
         key, several = keys[0], len(keys) > 1
         while waiting:
             sink = waiting.pop()
             cost += sink.table.cost + 1
-            if several and cost * len(keys) > most:
-                raise TooManyKeys(first.name, len(keys))
             found: Iterable[Destination]
             if sink.is_plain and not several:
                 found = sink.table.match(key, headers)
             else:
-                found, looked = sink.search(keys, headers, properties)
+                if several and tried + cost * len(keys) > most:
+                    raise TooManyKeys(first.name, len(keys))
+                found, looked, more = sink.search(keys, headers, properties, most - tried)
+                tried += more
+                if several and tried > most:
+                    raise TooManyKeys(first.name, len(keys))
                 by_headers = by_headers or looked
                 found = found or self._alternate(sink)
             for destination in found:
@@ -391,8 +394,8 @@ class Directory:
                 elif destination not in visited:
                     visited[destination] = None
                     waiting.append(destination)
-        if cost > _CHEAP:
-            self.spend(cost * len(keys))
+        if cost + tried > _CHEAP:
+            self.spend(cost * len(keys) + tried)
         return Route(tuple(queues), by_headers)
 
     def _alternate(self, sink: SinkState) -> tuple[SinkState, ...]:

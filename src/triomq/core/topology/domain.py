@@ -390,7 +390,7 @@ class Domain(DynamicSupervisor):
         quotas, what = self.directory.quotas, f"bind {binding.destination!r} to sink {sink.name!r}"
         quotas.require(what, user, "bindings")
         quotas.require(what, user, "steps", weight)
-        sink.table.require_room(binding)
+        sink.require_room(binding)
 
     def _destination(self, binding: Binding, session: Session) -> Destination:
         if binding.target is Target.QUEUE:

@@ -13,7 +13,6 @@ from triomq.core import (
     DeclareSink,
     DeleteQueue,
     DeleteSink,
-    Forbidden,
     QueueOptions,
     Session,
     SinkOptions,
@@ -26,6 +25,8 @@ from triomq.endpoints.feeds.pipe import JoinHeaders, JoinState, PipeState
 from triomq.endpoints.feeds.records import FeedRecord, PipeRecord
 from triomq.endpoints.feeds.refusals import (
     DefaultFeedJoin,
+    MayNotPost,
+    MayNotRead,
     NoSuchFeed,
     NotAFeed,
     OnlySharedFeeds,
@@ -95,6 +96,16 @@ def make_feed(
     return made, True
 
 
+def require_post(work: DomainWork, feed: FeedView) -> None:
+    """Require that a user may post to a feed.
+
+    Raises:
+        MayNotPost: It may not.
+    """
+    if not work.access.may_write(feed.written):
+        raise MayNotPost(feed.name, feed.written)
+
+
 def _require_free(book: FeedBook, name: str) -> None:
     require_client_name(name)
     directory = book.directory
@@ -132,17 +143,18 @@ def make_pipe(work: DomainWork, book: FeedBook, type_: str, *, title: str = "") 
 
     Raises:
         UnknownType: The domain has none of that type.
-        Forbidden: The user may not read it, so that it would be of no use.
+        AccessRefused: The user may not make it, or not read it, so that it would be of no use.
         UserLimitReached: The user has as many queues as it may have, ondemand pipes among them.
         Refused: As ``DomainWork.ask`` does.
     """
     require_type("pipe", type_, book.profiles)
     name, now = PIPE_PREFIX + new_hash(), book.now()
+    # An ondemand one has no queue, which would ask for the same right.
+    work.require(work.access.may_configure, name)
+    require_read(work, name)
     if type_ == ONDEMAND:
         book.directory.quotas.require("create an ondemand pipe", work.user, "queues")
     else:
-        if not work.access.may_read(name):
-            raise Forbidden("queue", name)
         limits = book.limits
         options = QueueOptions(
             max_length=limits.messages or None,
@@ -156,8 +168,23 @@ def make_pipe(work: DomainWork, book: FeedBook, type_: str, *, title: str = "") 
     return pipe
 
 
-def change_pipe(pipe: PipeState, title: str) -> None:
-    """Give a pipe another title."""
+def require_read(work: DomainWork, pipe: str) -> None:
+    """Require that a user may read a pipe.
+
+    Raises:
+        MayNotRead: It may not.
+    """
+    if not work.access.may_read(pipe):
+        raise MayNotRead("pipe", pipe)
+
+
+def change_pipe(work: DomainWork, pipe: PipeState, title: str) -> None:
+    """Give a pipe another title.
+
+    Raises:
+        AccessRefused: The user may not.
+    """
+    work.require(work.access.may_configure, pipe.name)
     now = pipe.book.now()
     pipe.record = msgspec.structs.replace(pipe.record, title=title, modified=now)
     pipe.book.put_pipe(pipe)
@@ -171,8 +198,7 @@ def delete_pipe(work: DomainWork, pipe: PipeState) -> None:
         AccessRefused: The user may not.
         Restarting: It cannot be done now; nothing takes from the pipe meanwhile.
     """
-    if not pipe.is_ondemand:
-        work.require(work.access.may_configure, pipe.name)
+    work.require(work.access.may_configure, pipe.name)
     _delete_pipe(pipe, work.session, lambda request: work.ask_unguarded(work.domain, request))
 
 
@@ -233,7 +259,7 @@ def make_join(
         DefaultFeedJoin: The feed is the default one.
         OnlySharedFeeds: The pipe is an ondemand one, and the feed a sink.
         TooManyJoins: The pipe has as many as it may, or the join too many headers.
-        Forbidden: The user may not take from the shared queue.
+        MayNotRead: The user may not take from the shared queue.
         Refused: As ``DomainWork.ask`` and ``DomainWork.subscribe`` do.
     """
     book = pipe.book
@@ -256,7 +282,7 @@ def make_join(
     if not feed.is_queue:
         work.ask(work.domain, Bind(join.binding, work.session))
     elif not work.access.may_read(feed.name):
-        raise Forbidden("queue", feed.name)
+        raise MayNotRead("feed", feed.name)
     else:
         book.directory.quotas.require(f"join a pipe to {feed.name!r}", work.user, "bindings")
         pipe.open_queue(feed.name)

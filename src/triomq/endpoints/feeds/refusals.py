@@ -81,6 +81,31 @@ class FixedFeed(AccessRefused):
         super().__init__(f"feed {name!r} is not yours to change or delete; who has made it may, or an administrator")
 
 
+class MayNotPost(AccessRefused):
+    """The user may not post to a feed.
+
+    Args:
+        feed: Its name.
+        written: What it is to be written to, as permissions name it; empty for the default sink.
+    """
+
+    def __init__(self, feed: str, written: str) -> None:
+        right = f"the right to write {written or 'amq.default'!r}"
+        super().__init__(f"the user may not post to feed {feed!r}; an administrator can grant {right}")
+
+
+class MayNotRead(AccessRefused):
+    """The user may not read what comes into a pipe, or goes from a shared feed to one.
+
+    Args:
+        kind: ``pipe`` or ``feed``.
+        name: Its name.
+    """
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"the user may not read {kind} {name!r}; an administrator can grant the right to read it")
+
+
 class DefaultFeedJoin(AccessRefused):
     """The joins to the default feed are the pipes' own: clients neither make nor delete one (3/Defaults: MUST)."""
 

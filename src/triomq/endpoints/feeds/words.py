@@ -67,6 +67,8 @@ PROFILES: Final[dict[str, ResourceTypes]] = {
 _FORBIDDEN: Final = frozenset("/ @")
 """Of names of feeds, as class 61501 has it; control characters besides."""
 
+_STEPS: Final = (".", "..")
+
 _LONGEST_NAME: Final = 255
 """Bytes of a name: what a short string of AMQP holds."""
 
@@ -79,6 +81,9 @@ def require_feed_name(name: str) -> None:
     Raises:
         BadFeedName: It cannot.
     """
+    if name in _STEPS:
+        # RFC 3986, section 5.2.4, and the URL standard for %2E too: clients and proxies take these out of a path.
+        raise BadFeedName(f"the name {name!r} is a step in a path, so that no URI leads there; take another one")
     wrong = sorted(_FORBIDDEN.intersection(name)) + [char for char in name if char < " " or char == "\x7f"]
     if wrong:
         raise BadFeedName(

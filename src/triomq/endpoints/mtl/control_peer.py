@@ -27,12 +27,20 @@ from triomq.core import PublishingPaused, Restarting
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.mtl.leases import LeaseTerms
-from triomq.endpoints.mtl.listener import is_made
+from triomq.endpoints.mtl.listener import is_made, number_of
 from triomq.endpoints.mtl.login import MTLLogin, make_login
 from triomq.endpoints.mtl.mtl_peer import MTLPeer
 from triomq.endpoints.mtl.profile import BadRequest, ResourceProfile
 from triomq.endpoints.mtl.refusals import code_of
-from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError, Refused, TriomqError
+from triomq.errors import (
+    AccessRefused,
+    ActorStopped,
+    HandlerFailed,
+    LocalProtocolError,
+    NotFound,
+    Refused,
+    TriomqError,
+)
 from triomq.protocols.mtl import (
     AuthorizeReceived,
     CloseReceived,
@@ -61,6 +69,11 @@ _LONGEST_DELAY: Final = 30.0
 _MOST_DESCRIBED: Final = 1_000
 """Resources of one direction that Profile.Describe lists."""
 
+_CHOOSE_NONE: Final = "choose no identity of your own, so that no other peer can take it; ZeroMQ makes one"
+
+_NUMBERS: Final = 8
+"""Numbers of requests that a session remembers: several clients of a proxy may be taken for one, for so long."""
+
 _DESCRIBE: Final = "profile.describe"
 
 
@@ -76,6 +89,7 @@ class MTLControlPeer(MTLPeer):
     _idle_for = _GUEST_SECONDS
     _host = ""  # the virtual host that was asked for
     _profile: ResourceProfile | None = None
+    _numbers: tuple[bytes, ...] = ()  # of the last requests
 
     def __init__(
         self, listener: PeerListener, identity: bytes, login: str, context: BrokerContext, hub: "MTLEndpoint"
@@ -93,6 +107,11 @@ class MTLControlPeer(MTLPeer):
 
     def handle(self, frames: Frames) -> None:
         """Do what a message wants, as soon as it is its turn."""
+        if (number := number_of(frames)) and self._is_known(number):
+            self.ending = "what is to be the number of a request is an identity"
+            self.engine.turn_away(frames, _CHOOSE_NONE)
+            self.leave()
+            return
         event = self.engine.receive(frames)
         if isinstance(event, IllFormed):
             self.drop(event)
@@ -103,6 +122,13 @@ class MTLControlPeer(MTLPeer):
             else:
                 self._work()
         self.ref.touch()
+
+    def _is_known(self, number: bytes) -> bool:
+        """Return whether the number of a request was there already, as are identities that happen to look like one."""
+        if number in self._numbers:
+            return True
+        self._numbers = (*self._numbers[1 - _NUMBERS :], number)
+        return False
 
     def _work(self) -> None:
         """Act on the command that is to be answered, and on those behind it."""
@@ -160,23 +186,25 @@ class MTLControlPeer(MTLPeer):
         """Begin a session anew: user and profile are dropped, leases are not."""
         self._forget_login()
         if not self._may_have_session:
-            self.engine.refuse(
-                403, "choose no identity of your own, so that no other peer can take it; ZeroMQ makes one"
-            )
+            self.engine.refuse(403, _CHOOSE_NONE)
             return True
         if not self.hub.make_room_for(self):
             self.engine.refuse(503, "there are as many sessions as there may be; try again later")
             return True
-        if event.virtual_host not in self.hub.config.virtual_hosts:
-            self.engine.refuse(403, f"you may not work in the virtual host {event.virtual_host!r}")
-            return True
         self._host = event.virtual_host
         self.hub.add_session(self)
-        if self.hub.config.guest:
-            self._enter(self.hub.config.guest)
-        else:
+        if not self._enter_as_guest():
+            # "To challenge a client, the server responds with 401", whatever virtual host it has named: which ones
+            # there are is for those who have shown who they are.
             self.engine.require_login()
         return True
+
+    def _enter_as_guest(self) -> bool:
+        """Let the client in without a log-in, if it may be let in so; others may log in where the guest may not be."""
+        try:
+            return bool(self.hub.config.guest) and self._enter(self.hub.config.guest)
+        except (AccessRefused, NotFound):
+            return False
 
     @property
     def _may_have_session(self) -> bool:
@@ -220,18 +248,22 @@ class MTLControlPeer(MTLPeer):
         except Refused as refused:
             self._refuse(refused)
 
-    def _enter(self, user: str) -> None:
-        """Work in the virtual host as a user; raises what ``enter`` does."""
+    def _enter(self, user: str) -> bool:
+        """Work in the virtual host as a user, and return that; raises what ``enter`` does."""
+        domain = self.hub.config.virtual_hosts.get(self._host)
+        if domain is None:
+            raise NotFound(f"there is no virtual host {self._host!r}")
         if self.entered and self.session.user != user:
             self.hub.leases.end_all_of(self.session, "its session has another user now")
             self.withdraw()
         if not self.entered:
-            self.enter(user, self.hub.config.virtual_hosts[self._host], virtual_host=self._host)
+            self.enter(user, domain, virtual_host=self._host)
             self.note(logging.INFO, "session opened")
         self._profile = None
         self._idle_for = self.hub.config.session_seconds
         self.engine.ready(self.hub.profile_names)
         self.reschedule()
+        return True
 
     def log_in_failed(self) -> None:
         """Answer 401, now or after a delay."""

@@ -8,7 +8,8 @@
 A proxy puts the identities of its own clients before their messages, so that they come over one connection. The frames
 that ZeroMQ's proxies make have five octets and begin with 0; they are what sessions are told apart by. The four octets
 that ZMQ_REQ_CORRELATE puts there change with each request, and name nobody. What is neither was chosen by a client of
-the proxy, so another one can choose the same: it gets no session (``MTLControlPeer``).
+the proxy, so another one can choose the same: it gets no session (``MTLControlPeer``). Nor do four octets that come
+again, as a name does.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -43,6 +44,14 @@ def route_of(frames: Frames) -> Route:
         return ()
     envelope = frames[: frames.index(b"")] if b"" in frames else []
     return tuple(frame for frame in envelope if len(frame) != _CORRELATION_SIZE)
+
+
+def number_of(frames: Frames) -> bytes:
+    """Return the number that ZMQ_REQ_CORRELATE has put into an envelope; empty if there is none."""
+    if len(frames) == 2 or not frames[0]:
+        return b""
+    envelope = frames[: frames.index(b"")] if b"" in frames else []
+    return b"".join(frame for frame in envelope if len(frame) == _CORRELATION_SIZE)
 
 
 class ControlListener(RouterListener):

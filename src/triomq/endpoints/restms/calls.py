@@ -131,6 +131,7 @@ class RestMSCall:
 
     def read_as(self, media: restms.MediaType, take: Callable[[restms.Document], None]) -> None:
         """Read the request's document in one form, and then go on with it."""
+        self.require_plain()
         self.choose(media)
         most = self.domain.config.max_document
         if (self.request.length or 0) > most:
@@ -141,6 +142,15 @@ class RestMSCall:
             take(require(restms.parse(body, media)))
 
         self.connection.read_for(self, most, read)
+
+    def require_plain(self) -> None:
+        """Require that the body is not compressed.
+
+        Raises:
+            Refusal: It is.
+        """
+        if "content-encoding" in self.request.headers:
+            require(restms.content_coding(self.request.headers["content-encoding"]))
 
     def look_again(self) -> None:
         """Find what is asked for once more: a body takes its time, and others may have deleted it meanwhile.

@@ -19,10 +19,10 @@ from triomq.core import Batch, CachedRoute, Forbidden, NoSuchQueue, QueueStopped
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.domain_work import check_key
-from triomq.endpoints.feeds import FeedView, delete_pipe
+from triomq.endpoints.feeds import FeedView, MayNotRead, PipeState, discard_pipe
 from triomq.endpoints.restms.pipes import PipeMessage, ServedPipe
 from triomq.endpoints.restms.resources import RestMSDomain
-from triomq.errors import AccessRefused, ActorStopped, Refused
+from triomq.errors import AccessRefused, ActorError, ActorStopped, Refused
 from triomq.protocols import restms
 
 if TYPE_CHECKING:
@@ -91,8 +91,16 @@ class RestMSClient(Client):
             if self.shown.is_waited_for(pipe):
                 pipe.used = self.shown.now()
             elif pipe.used <= before:
-                self.note(logging.INFO, "pipe expired", pipe=pipe.name)
-                delete_pipe(self, pipe)
+                self._expire(pipe)
+
+    def _expire(self, pipe: PipeState) -> None:
+        """Delete a pipe as the broker does: its user may have lost the right to."""
+        try:
+            discard_pipe(pipe)
+        except (Refused, ActorError, trio.WouldBlock) as error:  # its queue is being restarted, or was stopped
+            self.note(logging.INFO, "expired pipe not deleted yet", pipe=pipe.name, reason=str(error))
+        else:
+            self.note(logging.INFO, "pipe expired", pipe=pipe.name)
 
     # Its end
 
@@ -127,15 +135,6 @@ class RestMSClient(Client):
         return f"{self.login} in {self.shown.name}, {len(self.pipes)} pipes"
 
     # Feeds (RestMS's word)
-
-    def require_write(self, feed: FeedView) -> None:
-        """Require that the user may post to a feed (RestMS's word).
-
-        Raises:
-            Forbidden: It may not.
-        """
-        if not self.access.may_write(feed.written):
-            raise Forbidden("queue" if feed.is_queue else "sink", feed.name)
 
     def route_to(self, feed: FeedView, key: str) -> CachedRoute:
         """Return where messages for a feed (RestMS's word) go; what is remembered is for this user alone."""
@@ -182,6 +181,8 @@ class RestMSClient(Client):
         except NoSuchQueue:
             self.shown.book.queue_gone(pipe.state, queue)
             return
+        except Forbidden:
+            raise MayNotRead("pipe" if queue == pipe.name else "feed", queue) from None
         pipe.sources[queue] = subscription
         self._sources[subscription] = pipe, queue
 

@@ -83,6 +83,9 @@ class RestMS(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag
             msgspec.structs.force_setattr(self, "port", _PORT if self.tls is None else _TLS_PORT)
         if not self.domains:
             raise ConfigError("domains: found none; name one at least, such as 'default'")
+        for domain in self.domains:
+            if domain in (".", ".."):
+                raise ConfigError(f"domains: {domain!r} is a step in a path, so that no URI leads there; rename it")
         for domain in self.defaults_only:
             if domain not in self.domains:
                 raise ConfigError(f"defaults_only: {domain!r} is none of domains, {', '.join(map(repr, self.domains))}")

@@ -1,7 +1,7 @@
 """Requests about what is in pipes: reading, waiting, deleting; and about messages and contents on their way in."""
 
 from triomq.core import Pressure, PublishingPaused
-from triomq.endpoints.feeds import new_hash
+from triomq.endpoints.feeds import new_hash, require_post
 from triomq.endpoints.restms.calls import Refusal, RestMSCall, require
 from triomq.endpoints.restms.pipes import PipeMessage
 from triomq.endpoints.restms.polls import AsyncletPoll, BatchPoll, ChangePoll, PipeEventStream
@@ -117,7 +117,9 @@ def post_to_feed(call: RestMSCall) -> None:
     """Publish messages, or stage a content, as the type of the body wants it."""
     content_type = call.request.headers.get("content-type")
     media = require(restms.message_type(content_type))
-    _ = call.client  # who may not enter sends nothing
+    feed = call.target.feed
+    assert feed is not None
+    require_post(call.client, feed)
     if media is None:
         _stage(call, (content_type or "").strip() or "application/octet-stream")
     else:
@@ -147,6 +149,7 @@ def _publish(call: RestMSCall, document: restms.Document) -> None:
 
 def _stage(call: RestMSCall, content_type: str) -> None:
     """Read a content, some at a time, as far as its user has room."""
+    call.require_plain()
     feed, domain = call.target.feed, call.domain
     assert feed is not None
     config = domain.config
@@ -155,7 +158,6 @@ def _stage(call: RestMSCall, content_type: str) -> None:
         raise Refusal(restms.Problem("too-large", text))
     if (call.request.length or 0) > domain.resources.staged.room(call.user, domain):
         raise Refusal(_no_room(call))
-    call.client.require_write(feed)
     if domain.directory.memory.on:
         raise PublishingPaused(Pressure.MEMORY)
     staged = StagedContent(new_hash(), domain, feed.name, call.user, content_type)

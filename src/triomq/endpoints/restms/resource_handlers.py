@@ -144,7 +144,7 @@ def put_pipe(call: RestMSCall) -> None:
         changes = require(restms.changed(document, view))
         call.require_unchanged(lambda: restms.Document(pipes=(view,)), pipe.modified)
         if changes.title is not None:
-            feeds.change_pipe(pipe.state, changes.title)
+            feeds.change_pipe(call.client, pipe.state, changes.title)
             call.connection.hold_until_safe(call.domain)
         call.show(restms.Document(pipes=(view_pipe(pipe, call.links),)), pipe.modified)
 

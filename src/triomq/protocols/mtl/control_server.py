@@ -122,6 +122,14 @@ class MTLControlServer:
         self._waiting.append(request)
         return None
 
+    def turn_away(self, frames: Sequence[bytes], reason: str) -> None:
+        """Refuse a message at once (403), whatever waits: its sender is to have no session."""
+        try:
+            request = read_request(frames, self._settings.longest_body)
+        except WireFault:
+            return
+        self._reply(request, 403, {"reason": reason})
+
     def next_event(self) -> ControlServerEvent | None:
         """Return what the next command wants, unless one is still to be answered; None if there is none."""
         while self._current is None and self._waiting:

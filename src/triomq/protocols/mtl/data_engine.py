@@ -164,8 +164,13 @@ class MTLDataEngine(Generic[E]):
 
     def _known_kinds(self) -> ContentKinds:
         if self._kinds is None:
-            self._kinds = ContentKinds()
+            self._kinds = ContentKinds(self._most_fields)
         return self._kinds
+
+    @property
+    def _most_fields(self) -> int:
+        """How many values the table of a Content may have; 0 is without limit."""
+        return 0
 
     def _resource_of(self, name: str) -> str | None:
         """Return the resource that a Content names; None if it may not name it."""

@@ -131,8 +131,8 @@ class MTLDataServer(MTLDataEngine[DataServerEvent]):
         if len(header) <= self._settings.longest_header:
             try:
                 name = self._known_kinds().find(header).resource
-            except InvalidContent:
-                fault = 400
+            except InvalidContent as invalid:
+                fault = invalid.code
             else:
                 if self._resource_of(name) is None:
                     fault = 403 if name else 400
@@ -162,6 +162,10 @@ class MTLDataServer(MTLDataEngine[DataServerEvent]):
             self._settle(sequence, multiple=False, recycle=False)
         else:
             self.respond(sequence, code)
+
+    @property
+    def _most_fields(self) -> int:
+        return self._settings.most_fields
 
     def _read_response(self, header: bytes, body: bytes) -> None:
         if len(header) != 9:

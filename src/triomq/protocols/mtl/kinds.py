@@ -101,11 +101,17 @@ class _Form:
 
 
 class ContentKinds:
-    """The kinds that a flow remembers; made by its engine."""
+    """The kinds that a flow remembers; made by its engine.
 
-    __slots__ = ("_forms", "_known", "_seen")
+    Args:
+        most_fields: Values that a table may have; 0 is without limit.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_forms", "_known", "_last", "_most_fields", "_seen")
+
+    def __init__(self, most_fields: int = 0) -> None:
+        self._most_fields = most_fields
+        self._last: tuple[bytes, ContentKind] | None = None  # of a header that is too long to be remembered
         self._known: dict[bytes, ContentKind] = {}
         self._forms: dict[int, _Form] = {}
         self._seen: set[int] = set()  # lengths of which one header has come
@@ -115,8 +121,10 @@ class ContentKinds:
 
         Raises:
             WireFault: The header is ill-formed.
-            InvalidContent: A property is not of its type.
+            InvalidContent: A property is not of its type, or there are too many.
         """
+        if self._last is not None and self._last[0] is header:  # it is asked for again while it is answered
+            return self._last[1]
         suffix = header[BEHIND_SEQUENCE:]
         kind = self._known.get(suffix)
         if kind is None:
@@ -132,9 +140,10 @@ class ContentKinds:
 
     def _add(self, header: bytes, suffix: bytes) -> ContentKind:
         resource, start = read_text(header, BEHIND_SEQUENCE)
-        entries = read_content_table(header, start)
+        entries = read_content_table(header, start, self._most_fields)
         kind = ContentKind(resource, header[start:], content_of(entries))
         if len(suffix) > LONGEST:
+            self._last = (header, kind)
             return kind
         if len(header) in self._seen:
             self._learn(header, suffix, start - BEHIND_SEQUENCE, kind, entries)

@@ -29,7 +29,16 @@ from typing import Any, Final
 import msgspec
 
 from triomq.errors import RemoteProtocolError
-from triomq.protocols.fields import FieldValue, Table, Timestamp, Typed, decode_table, encode_table, read_table
+from triomq.protocols.fields import (
+    FieldValue,
+    Table,
+    Timestamp,
+    TooManyFields,
+    Typed,
+    decode_table,
+    encode_table,
+    read_table,
+)
 from triomq.protocols.mtl.headers import LONGEST_TEXT, is_printable
 from triomq.protocols.mtl.requests import WireFault
 from triomq.protocols.properties import BasicProperties
@@ -59,7 +68,16 @@ NUMBER_NAMES: Final = ("delivery-mode", "priority", "timestamp")
 
 
 class InvalidContent(RemoteProtocolError):
-    """A table is well formed, and says something that no message can have."""
+    """A table is well formed, and says something that no message can have, or more than its reader takes.
+
+    Args:
+        text: What is wrong.
+        code: What a Response to it says.
+    """
+
+    def __init__(self, text: str, code: int = 400) -> None:
+        self.code = code
+        super().__init__(text)
 
 
 class ContentProperties(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,16 +203,19 @@ def is_content_table(table: bytes) -> bool:
     return True
 
 
-def read_content_table(header: bytes, position: int) -> Table:
-    """Read the table that fills a header from a position on.
+def read_content_table(header: bytes, position: int, most: int = 0) -> Table:
+    """Read the table that fills a header from a position on, which may have so many values; 0 is without limit.
 
     Raises:
+        InvalidContent: It has more.
         WireFault: It is no table, or something is behind it.
     """
     if position + 4 > len(header):
         raise WireFault("header")
     try:
-        entries, stop = read_table(header, position, typed=True, deepest=DEEPEST_TABLE)
+        entries, stop = read_table(header, position, typed=True, deepest=DEEPEST_TABLE, most=most)
+    except TooManyFields:
+        raise InvalidContent(f"the table has more than {most} values", 413) from None
     except RemoteProtocolError:
         raise WireFault("table") from None
     if stop != len(header):

@@ -16,6 +16,7 @@ class MTLSettings(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         max_message_size: bytes of the body of a Content.
         longest_header: bytes of a header that a server reads; nearly all of them are the table's of a Content.
+        most_fields: values in the table of a Content that a server reads, those inside of others included.
         longest_body: bytes of the JSON of a control command.
         longest_reply: bytes of the JSON of a reply, for a client.
         most_waiting: control commands of one client that may wait for the answer to an earlier one; more are dropped.
@@ -29,8 +30,9 @@ class MTLSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     # As for AMQP's direct connections.
     max_message_size: int = 2 * 1024 * 1024
-    # Reading a table takes a microsecond for each field, and nobody else is served meanwhile.
     longest_header: int = 64 * 1024
+    # Each takes a microsecond, and nobody else is served meanwhile; 64 KiB have room for 20,000.
+    most_fields: int = 512
     # A list of 1,024 resources takes a fourth of that.
     longest_body: int = 64 * 1024
     # Lists of all queues are long; a larger frame is cut off by ZeroMQ.
@@ -54,6 +56,7 @@ class MTLSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise LocalProtocolError(f"max_message_size is {self.max_message_size}; allowed are 1 to {LARGEST_CONTENT}")
         for name in (
             "longest_header",
+            "most_fields",
             "longest_body",
             "longest_reply",
             "most_waiting",

@@ -37,6 +37,7 @@ from triomq.protocols.restms.media import (
     XML,
     MediaType,
     accepted,
+    content_coding,
     document_type,
     message_type,
 )
@@ -109,6 +110,7 @@ __all__ = [
     "changed",
     "closing",
     "content_body",
+    "content_coding",
     "document_headers",
     "document_type",
     "embedded",

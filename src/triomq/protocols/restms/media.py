@@ -157,6 +157,25 @@ def message_type(content_type: str | None) -> MediaType | Problem | None:
     return _media_of(content_type or "", _OWN)
 
 
+def content_coding(content_encoding: str) -> Problem | None:
+    """Say what is wrong with the content codings of a body, as gzip is one: none is undone here, and none is kept.
+
+    2/RestMS: of what is staged the content type alone reaches the message. So a coding that was taken without a word
+    would be lost, and a reader would take what is compressed for what it was; AMQP's property can say it.
+
+    Args:
+        content_encoding: The request's field.
+    """
+    found = [coding.strip().lower() for coding in content_encoding.split(",")]
+    if all(coding in ("", "identity") for coding in found):
+        return None
+    text = (
+        f"Content-Encoding is {shown(content_encoding)}; bodies are taken as they are; send it unpacked, or "
+        "a content without the field, and content_encoding with its message"
+    )
+    return Problem("media-type", text)
+
+
 def _media_of(content_type: str, known: dict[str, MediaType]) -> MediaType | Problem | None:
     """Find the type that a Content-Type names; None if it is not among the known ones."""
     if content_type in known:

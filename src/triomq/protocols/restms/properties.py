@@ -74,6 +74,9 @@ def basic_properties(message: MessageElement) -> BasicProperties | Problem:
     That its user may claim what it claims is checked by the one who knows the user.
     """
     found: dict[str, Any] = {}
+    address = message.address
+    if address is not None and len(address) * 3 > _LONGEST and _size(address) > _LONGEST:
+        return _too_long("address", _size(address))
     for name, text in zip(_TEXTS, _texts_of(message), strict=True):
         if text is not None:
             if len(text) * 3 > _LONGEST and _size(text) > _LONGEST:

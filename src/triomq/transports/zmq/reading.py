@@ -13,6 +13,9 @@ it, perhaps another peer's, and the two are separated where the form begins anew
 no message of this protocol: several of those in a row may be taken for one of the first one's peer. But a peer can
 write a long message that looks like a short one, and so speak for another peer. So forms are for sockets whose peers
 are all one user, as the one peer of a DEALER is; where an authenticator has let them in each frame is asked.
+
+A message may have millions of frames, and nobody else is served while they are read. So it is cut where no protocol
+goes, and what is left of it is read and dropped in several series. (libzmq itself keeps the whole of it until then.)
 """
 
 from __future__ import annotations
@@ -32,6 +35,17 @@ in; that is empty if none was asked."""
 MOST_BYTES: Final = 256 * 1024
 """Bytes from which a series brings no further message: what comes is in memory before anything can refuse it, and that
 the store is behind is seen between series."""
+
+_HEADER: Final = 8
+"""What an octet counts as that is not in the last frame of its message: bodies are copied, all else is read, and 32 KiB
+of tables take 15 ms."""
+
+MOST_FRAMES: Final = 64
+"""Frames of a message, without the identity; the rest is dropped. Protocols here have a dozen at most, so that one that
+was cut is too long for any of them."""
+
+_DROPPED: Final = 4096
+"""Frames that one series drops: 2 ms of work, as others take."""
 
 _NOW: Final = int(zmq.DONTWAIT)
 _MORE: Final = int(zmq.RCVMORE)
@@ -57,21 +71,31 @@ def receive_all(socket: zmq.Socket[bytes], found: Received, *, asks_users: bool)
     Raises:
         zmq.ZMQError: Nothing more is here (``zmq.Again``), or the socket has ended; what was found stands.
     """
+    if not _is_between(socket):
+        return
     receive: Callable[..., Any] = _Backend.recv
     room, user = MOST_BYTES, ""
     for _ in range(BATCH):
         identity = receive(socket, _NOW)  # which something follows always
         frame = receive(socket, _NOW, False)
         frames: Frames = [frame.bytes]
-        while frame.more:
+        while frame.more and len(frames) < MOST_FRAMES:
             frame = receive(socket, _NOW, False)
             frames.append(frame.bytes)
         if asks_users:
             user = user_of(frame)
         _add(found, identity, user, frames)
-        room -= sum(map(len, frames))
-        if room <= 0:
+        room -= _HEADER * sum(map(len, frames)) - (_HEADER - 1) * len(frames[-1])
+        if room <= 0 or frame.more:
             return
+
+
+def _is_between(socket: zmq.Socket[bytes]) -> bool:
+    """Drop what is left of a message that was cut, as far as one series goes; return whether the next one follows."""
+    if not _Backend.get(socket, _MORE):
+        return True
+    receive: Callable[..., Any] = _Backend.recv
+    return any(not receive(socket, _NOW, False).more for _ in range(_DROPPED))
 
 
 def receive_by_form(
@@ -88,6 +112,8 @@ def receive_by_form(
     Raises:
         zmq.ZMQError: As ``receive_all`` does.
     """
+    if not _is_between(socket):
+        return
     receive: Callable[..., Any] = _Backend.recv
     (empty, version), lengths = form.start, form.lengths
     room = MOST_BYTES
@@ -113,19 +139,19 @@ def receive_by_form(
             else:
                 more = bool(_Backend.get(socket, _MORE))
             is_whole = length > 0 and not more
-            while more:
+            while more and len(frames) < MOST_FRAMES:
                 frame = receive(socket, _NOW, False)
                 add(frame.bytes)
                 more = frame.more
         except zmq.Again:  # a message is here whole or not at all, so this one was shorter
-            known, is_whole = len(frames), False
+            known, is_whole, more = len(frames), False, False
         if is_whole:
             _add(found, identity, "", frames)
         else:
             for whose, message in separate(identity, frames, known, form, has_identities=has_identities):
                 _add(found, whose, "", message)
-        room -= sum(map(len, frames))
-        if room <= 0:
+        room -= _HEADER * sum(map(len, frames)) - (_HEADER - 1) * len(frames[-1])
+        if room <= 0 or more:
             return
 
 

@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 import trio
 
-from triomq.core import Forbidden
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.domain_work import DomainWork
 from triomq.endpoints.feeds import (
@@ -38,6 +37,8 @@ from triomq.endpoints.feeds import (
     make_feed,
     make_join,
     make_pipe,
+    require_post,
+    require_read,
 )
 from triomq.endpoints.mtl.profile import BadRequest, ContentSource, ContentTarget, ResourceProfile, command, profile
 from triomq.endpoints.mtl.profiles.names import ListArguments, page_of, require_name
@@ -280,8 +281,7 @@ class FeedsProfile(ResourceProfile):
         feed = find_feed(self._book(work), name) if resource.startswith(FEED) else None
         if feed is None:
             raise NoSuchFeed(name)
-        if not work.access.may_write(feed.written):
-            raise Forbidden("queue or stream" if feed.is_queue else "sink", feed.written)
+        require_post(work, feed)
         if feed.is_queue:
             return ContentTarget("", key=feed.name, queue=feed.name, address_as_id=True)
         return ContentTarget(feed.sink, by_address=True)
@@ -295,8 +295,7 @@ class FeedsProfile(ResourceProfile):
         if not resource.startswith(PIPE):
             raise NoSuchPipe(resource)
         pipe = self._pipe(work, resource.removeprefix(PIPE))
-        if not pipe.is_ondemand and not work.access.may_read(pipe.name):
-            raise Forbidden("queue", pipe.name)
+        require_read(work, pipe.name)
         return ContentSource(queues=pipe, most=1 if pipe.is_ondemand else 0)
 
     def resources(self, work: DomainWork, *, reading: bool) -> Iterable[str]:
