@@ -8,6 +8,7 @@ from endpoints.restms.party import RestMSConsuming, RestMSPublishing
 from endpoints.tap.party import TapConsuming
 from endpoints.toys.http_party import HTTPConsuming, HTTPPublishing
 from endpoints.toys.router_party import RouterConsuming, RouterPublishing
+from endpoints.websocket import WebSocketConsuming, WebSocketDirectPublishing, WebSocketPublishing
 
 PUBLISHERS: dict[str, type[Publishing]] = {
     **contract.PUBLISHERS,
@@ -16,6 +17,8 @@ PUBLISHERS: dict[str, type[Publishing]] = {
     "emqp": EMQPPublishing,
     "mtl": MTLPublishing,
     "restms": RestMSPublishing,
+    "websocket": WebSocketPublishing,
+    "dmp over websocket": WebSocketDirectPublishing,
 }
 CONSUMERS: dict[str, type[Consuming]] = {
     **contract.CONSUMERS,
@@ -24,5 +27,6 @@ CONSUMERS: dict[str, type[Consuming]] = {
     "emqp": EMQPConsuming,
     "mtl": MTLConsuming,
     "restms": RestMSConsuming,
+    "websocket": WebSocketConsuming,
     "tap": TapConsuming,
 }

@@ -15,7 +15,6 @@ from triomq.transports import (
     TLS,
     Address,
     Poller,
-    RawSocket,
     StreamTransport,
     TLSSocket,
     Transport,
@@ -129,7 +128,7 @@ class StreamListener(Listener):
             secure = TLSSocket(transport, self._context, secured=self._secured, failed=failed)
             self._end_handshake_after(secure, _HANDSHAKE)
 
-    def _begin(self, transport: RawSocket | TLSSocket) -> None:
+    def _begin(self, transport: Transport) -> None:
         """Shake hands where there is WebSocket, else serve a client."""
         if self._websocket is None:
             self.connect(transport)
@@ -152,12 +151,11 @@ class StreamListener(Listener):
         """Serve a client over a transport."""
         return self._endpoint.serve(self._make_client(transport))
 
-    def connect_stream(self, stream: trio.abc.Stream, peer: str) -> Ref:
-        """Serve a client over any Trio stream, such as one end of a memory stream."""
+    def connect_stream(self, stream: trio.abc.Stream, peer: str) -> None:
+        """Serve a client over any Trio stream, such as one end of a memory stream; not with TLS."""
         transport = StreamTransport(stream, peer)
-        ref = self.connect(transport)
+        self._begin(transport)
         self._endpoint.start_task(transport.run)
-        return ref
 
     # TLS and WebSocket
 

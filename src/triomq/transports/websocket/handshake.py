@@ -68,18 +68,23 @@ class ServerHandshake:
     def __init__(self, config: WebSocket, subprotocols: Sequence[str] = ()) -> None:
         self._config = config
         self._subprotocols = subprotocols
+        self._received = 0
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_LONGEST)
 
     def receive(self, data: bytes) -> Answer | None:
         """Parse some of the request; return the answer once it is whole."""
         try:
             self._http.receive_data(data)
+            self._received += len(data)
             event = self._http.next_event()
             if event is h11.NEED_DATA:
                 return None
             if not isinstance(event, h11.Request):
                 raise _NotAccepted(400, "expected an HTTP/1.1 request")
-            return Answer(self._judge(event), rest=self._http.trailing_data[0])
+            rest, _ = self._http.trailing_data
+            if self._received - len(rest) > _LONGEST:  # h11 lets pass what comes in one piece
+                raise _NotAccepted(431, f"expected an HTTP/1.1 request of {_LONGEST:,} octets at most")
+            return Answer(self._judge(event), rest=rest)
         except h11.RemoteProtocolError as error:
             return _refusal(error.error_status_hint, f"expected an HTTP/1.1 request: {error}")
         except _NotAccepted as refused:
