@@ -273,7 +273,7 @@ def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict
 
 
 _ADDED: Mapping[str, Mapping[str, object]] = {
-    **{tag: {"type": tag} for tag in ("emqp", "tap", "restms", "mtl")},
+    **{tag: {"type": tag} for tag in ("emqp", "tap", "restms", "mtl", "micromsg")},
     "websocket": {"type": DEFAULT_TYPE, "websocket": {}},
 }
 """The endpoints whose port is an option of the command line, as they are without any other setting."""
