@@ -9,7 +9,12 @@ from endpoints.restms.party import RestMSConsuming, RestMSPublishing
 from endpoints.tap.party import TapConsuming
 from endpoints.toys.http_party import HTTPConsuming, HTTPPublishing
 from endpoints.toys.router_party import RouterConsuming, RouterPublishing
-from endpoints.websocket import WebSocketConsuming, WebSocketDirectPublishing, WebSocketPublishing
+from endpoints.websocket import (
+    MicroMsgOverWebSocket,
+    WebSocketConsuming,
+    WebSocketDirectPublishing,
+    WebSocketPublishing,
+)
 
 PUBLISHERS: dict[str, type[Publishing]] = {
     **contract.PUBLISHERS,
@@ -32,5 +37,6 @@ CONSUMERS: dict[str, type[Consuming]] = {
     "micromsg": MicroMsgConsuming,
     "restms": RestMSConsuming,
     "websocket": WebSocketConsuming,
+    "micromsg over websocket": MicroMsgOverWebSocket,
     "tap": TapConsuming,
 }

@@ -7,6 +7,8 @@ from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping
 
 from endpoints.client import Client
 from endpoints.contract import AMQPConfirming, AMQPConsuming, DirectPublishing, Party
+from endpoints.micromsg.client import listening
+from endpoints.micromsg.party import MicroMsgConsuming
 from triomq.actors import ChildSpec
 from triomq.endpoints import AMQP, AMQPEndpoint, WebSocket
 
@@ -16,24 +18,25 @@ class WebSocketStream(trio.abc.Stream):
 
     Args:
         stream: What carries it; closed with it.
+        subprotocol: What it asks for, and must get.
         fields: Further fields of the request.
     """
 
-    def __init__(self, stream: trio.abc.Stream, *, target: str = "/", **fields: str) -> None:
+    def __init__(self, stream: trio.abc.Stream, *, subprotocol: str = "amqp", **fields: str) -> None:
         self.below = stream
         self.closed_with: int | None = None
-        self._target = target
+        self._subprotocol = subprotocol
         self._fields = [(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()]
         self._connection = WSConnection(ConnectionType.CLIENT)
 
     async def _shake_hands(self) -> None:
-        request = Request(host="localhost", target=self._target, subprotocols=["amqp"], extra_headers=self._fields)
+        request = Request(host="localhost", target="/", subprotocols=[self._subprotocol], extra_headers=self._fields)
         await self.below.send_all(self._connection.send(request))
         while self._connection.state is ConnectionState.CONNECTING:
             await self._receive()
             for event in self._connection.events():
                 assert isinstance(event, AcceptConnection), event
-                assert event.subprotocol == "amqp"
+                assert event.subprotocol == self._subprotocol
 
     async def _receive(self) -> None:
         data = bytes(await self.below.receive_some(65536))
@@ -110,3 +113,16 @@ class WebSocketDirectPublishing(OverWebSocket, DirectPublishing):
 
 class WebSocketConsuming(OverWebSocket, AMQPConsuming):
     """With acks."""
+
+
+class MicroMsgOverWebSocket(MicroMsgConsuming):
+    """A subscriber of MicroMsg2."""
+
+    async def open_endpoint(self) -> None:
+        if "micromsg" not in self.broker.endpoints.children:
+            config = listening(user="", websocket=WebSocket())
+            spec = ChildSpec(lambda: config.make(self.broker.context), name="micromsg")
+            await self.broker.endpoints.start_child(spec)
+
+    def connect(self) -> trio.abc.Stream:
+        return WebSocketStream(super().connect(), subprotocol="micromsg")
