@@ -31,7 +31,7 @@ import zmq
 from zmq.backend import Socket as _Backend
 
 from triomq.transports.zmq.reading import MessageForm, Received, receive_all, receive_by_form
-from triomq.transports.zmq.socket import ZMQSocket
+from triomq.transports.zmq.socket import BATCH, ZMQSocket
 
 HIGH_WATER: Final = 10
 """Messages that libzmq holds for a peer: those cannot be counted, put back or dropped. But each time that it is full
@@ -149,7 +149,9 @@ class Router(ZMQSocket):
         form: MessageForm | None = None,
     ) -> None:
         super().__init__(context, zmq.ROUTER, high_water=high_water, domain=domain)
-        self.socket.rcvhwm = 1000  # reading never stops, so that this is only what one wake-up finds
+        # Reading never stops, so that this is what one series finds. More would only be what a peer can have libzmq
+        # hold while this thread is busy, and nothing counts that.
+        self.socket.rcvhwm = BATCH
         self.socket.router_mandatory = True
         self._received = received
         self._drained = drained
