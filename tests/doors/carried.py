@@ -47,6 +47,7 @@ class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         changes: What it cannot say.
         adds: What it says by itself.
         settles: Of a way out: whether the consumer says that it is done with a message.
+        sinks: Of a way in: whether messages go into a sink; of a way out: whether only those come that did.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changes: tuple[Change, ...] = ()
     adds: tuple[str, ...] = ()
     settles: bool = True
+    sinks: bool | None = None
 
     @property
     def through(self) -> str:
@@ -76,6 +78,11 @@ class Doors(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"wa
 def read_doors() -> Doors:
     """Read the table."""
     return msgspec.convert(tomllib.loads(TABLE.read_text(encoding="utf-8")), Doors)
+
+
+def leads(way_in: Way, way_out: Way) -> bool:
+    """Tell whether what is published by the one way can come out by the other."""
+    return way_in.sinks is not False or not way_out.sinks
 
 
 def outcome(name: str, way_in: Way, way_out: Way) -> Outcome:

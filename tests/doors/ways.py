@@ -3,7 +3,8 @@
 from doors.amqp import AMQPWayIn, AMQPWayOut
 from doors.dmp import DMPWayIn, DMPWayOut
 from doors.door import WayIn, WayOut
-from doors.emqp import EMQPWayIn, EMQPWayOut
+from doors.emqp import EMQPWayIn, EMQPWayOut, ReleasedWayOut
+from doors.emqp_topics import PublishWayIn, SocketWayOut, SubscribeWayOut
 from doors.mtl import MTLWayIn, MTLWayOut
 from doors.program import ProgramWayIn, ProgramWayOut
 from doors.restms import RestMSWayIn, RestMSWayOut
@@ -24,3 +25,11 @@ WAYS_OUT: dict[str, type[WayOut]] = {
     "eMQP": EMQPWayOut,
     "program": ProgramWayOut,
 }
+
+OTHER_WAYS_IN: dict[str, type[WayIn]] = {"eMQP PUBLISH": PublishWayIn}
+OTHER_WAYS_OUT: dict[str, type[WayOut]] = {
+    "eMQP 0.3": ReleasedWayOut,
+    "eMQP SUBSCRIBE": SubscribeWayOut,
+    "eMQP SUB": SocketWayOut,
+}
+"""Through doors that have one above."""
