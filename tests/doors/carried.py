@@ -11,10 +11,10 @@ import msgspec
 
 TABLE = Path(__file__).parent.parent.parent / "docs" / "topics" / "doors.toml"
 
-Kind = Literal["text", "no word", "unmapped", "used", "own"]
-Outcome = Literal["kept", "text", "own", "lost"]
+Kind = Literal["text", "number", "no word", "unmapped", "used", "own"]
+Outcome = Literal["kept", "text", "number", "own", "lost"]
 
-_OUTCOMES: dict[str, Outcome] = {"": "kept", "text": "text", "own": "own"}
+_OUTCOMES: dict[str, Outcome] = {"": "kept", "text": "text", "number": "number", "own": "own"}
 """What each kind of change comes to; all other kinds lose the property."""
 
 
@@ -89,6 +89,6 @@ def outcome(name: str, way_in: Way, way_out: Way) -> Outcome:
     """Return what becomes of a property between two ways."""
     kinds = [change.kind if change else "" for change in (way_in.change(name, way_out), way_out.change(name, way_in))]
     before, after = (_OUTCOMES.get(kind, "lost") for kind in kinds)
-    if after in ("own", "lost"):
-        return after
-    return before if before != "kept" else after
+    if after in ("own", "lost") or before in ("kept", "number"):
+        return before if after == "kept" else after
+    return before

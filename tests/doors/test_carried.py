@@ -4,7 +4,7 @@ import pytest
 
 from doors.carried import Outcome, Way, leads, outcome, read_doors
 from doors.door import Said
-from doors.said import ALSO_AS_TEXT, ALSO_SAID, AS_TEXT, SAID
+from doors.said import ALSO_SAID, IN_OTHER_FORMS, SAID
 from doors.site import open_site
 from doors.ways import OTHER_WAYS_IN, OTHER_WAYS_OUT, WAYS_IN, WAYS_OUT
 
@@ -45,10 +45,14 @@ def seen_as(name: str, seen: list[Said], expected: Outcome) -> Outcome:
         return "kept"
     if values == [None, None]:
         return "own" if expected == "own" else "lost"  # what a door says itself may have no word at the other
-    return "text" if is_same(values, [AS_TEXT.get(name), ALSO_AS_TEXT.get(name)]) else "own"
+    for form, said in IN_OTHER_FORMS.items():
+        if is_same(values, [each.get(name) for each in said]):
+            return "number" if form == "number" else "text"
+    return "own"
 
 
 def is_same(values: list[object], others: list[object]) -> bool:
+    """Compare types as well: 1 is not true."""
     return values == others and [*map(type, values)] == [*map(type, others)]
 
 
