@@ -205,6 +205,20 @@ async def test_feed_whose_name_is_a_step_in_a_path_is_made_by_other_protocols_al
         RestMS(domains=(name,))
 
 
+@pytest.mark.parametrize(
+    "url", ["example.org", "https://", "ftp://h", "https://h/path", "https://h\r\nX: y", "http://u@h"]
+)
+def test_url_that_no_uri_can_begin_with_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="write scheme and host alone"):
+        RestMS(url=url)
+
+
+async def test_uris_begin_with_the_url_that_is_configured(virtual_time: None) -> None:
+    async with open_restms(url="https://example.org/") as broker:
+        reply = await Caller(broker).post(DOMAIN, '<feed name="news" type="topic"/>')
+        assert reply.headers["location"] == "https://example.org/restms/feed/news"
+
+
 async def test_what_other_protocols_have_made_is_a_feed(broker: Broker, caller: Caller) -> None:
     session = broker.session
     for request in (
@@ -336,6 +350,21 @@ async def test_domain_with_defaults_alone_has_no_types_and_counts_joins(virtual_
         assert len(read(await caller.get(f"{one.path}?messages=5")).messages) == 2
         other = await caller.make_feed("news", "")
         assert (await caller.post(one.path, f'<join feed="{other}"/>')).status == 404
+
+
+async def test_user_enters_the_domains_alone_for_which_it_has_permissions(virtual_time: None) -> None:
+    users = {"ada": User(password="ada", permissions={"plain": ALL})}
+    async with open_restms(domains=("default", "plain"), users=users) as broker:
+        ada = Caller(broker, "ada")
+        assert [domain.name for domain in read(await ada.get("/restms")).domains] == ["plain"]
+        await ada.make_pipe(domain="plain")
+        for reply in (
+            await ada.get(DOMAIN),
+            await ada.post(DOMAIN, "<pipe/>"),
+            await ada.get(DEFAULT),
+            await ada.send(DEFAULT, "x"),
+        ):
+            assert (reply.status, reply.headers["restms-error"]) == (403, "forbidden")
 
 
 async def test_domain_with_types_answers_nothing_unless_it_is_asked_to_count(caller: Caller) -> None:

@@ -346,6 +346,26 @@ async def test_full_pipe_loses_the_oldest_or_refuses_the_newest_as_configured(vi
             assert len(await pipe.hrefs()) == 1
 
 
+async def test_document_that_a_full_pipe_takes_a_part_of_is_503_and_says_which_are_not_published(
+    virtual_time: None,
+) -> None:
+    async with open_restms(window=1, pipe_messages=1, overflow="reject-publish") as broker:
+        caller = Caller(broker)
+        full, other = await caller.make_pipe(), await caller.make_pipe()
+        await caller.send(DEFAULT, "0", "1", address=full.name)
+        messages = [f'<message address="{pipe.name}"/>' for pipe in (full, other, full)]
+        reply = await caller.post(DEFAULT, "".join(messages))
+        assert (reply.status, reply.body) == (
+            503,
+            b"of 3 messages a queue had no room for 1, 3; the others are published; post those again\n",
+        )
+        assert len(await other.texts()) == 1
+        reply = await caller.post(DEFAULT, messages[0] * 30 + messages[1])
+        assert b"18, 19, 20 and 10 more; the others" in reply.body
+        reply = await caller.post(DEFAULT, messages[0] * 2)
+        assert reply.body == b"a queue had no room for any message; try again when it has\n"
+
+
 async def test_waiting_get_is_not_refused_while_memory_is_short_and_a_post_is(broker: Broker, caller: Caller) -> None:
     pipe = await caller.make_pipe()
     await broker.declare_queue("full", durable=False)

@@ -78,8 +78,8 @@ def test_links_are_absolute_and_ascii() -> None:
     assert links.resource("K3") == "http://h/restms/resource/K3"
 
 
-def base(headers: dict[str, str], **others: str | bool) -> str | Problem:
-    return base_of(headers, "http", "127.0.0.1:80", **others)  # type: ignore[arg-type]
+def base(headers: dict[str, str], **others: str) -> str | Problem:
+    return base_of(headers, "http", "127.0.0.1:80", **others)
 
 
 @pytest.mark.parametrize("host", ["h", "h:8080", "h.example.org.", "127.0.0.1:80", "[::1]:8080", "xn--mller-kva.de"])
@@ -101,34 +101,21 @@ def test_host_that_is_none_is_refused(host: str) -> None:
 
 def test_configured_base_is_the_only_one() -> None:
     fields = {"host": "a", "x-forwarded-host": "b"}
-    assert base(fields, configured="https://mq.example.org/", trusted=True) == "https://mq.example.org"
-
-
-FORWARDED = [
-    {"forwarded": 'for=1.2.3.4;proto=https;host="mq.example.org:8443", for=5.6.7.8;host=x'},
-    {"forwarded": "Proto=https; Host=mq.example.org:8443"},
-    {"x-forwarded-proto": "https", "x-forwarded-host": "mq.example.org:8443, inner"},
-]
-
-
-@pytest.mark.parametrize("fields", FORWARDED)
-def test_word_of_a_proxy_counts_where_it_is_trusted(fields: dict[str, str]) -> None:
-    assert base({"host": "inner"} | fields, trusted=True) == "https://mq.example.org:8443"
-
-
-@pytest.mark.parametrize("fields", FORWARDED)
-def test_word_of_a_proxy_does_not_count_otherwise(fields: dict[str, str]) -> None:
-    assert base({"host": "h"} | fields) == "http://h"
+    assert base(fields, configured="https://mq.example.org/") == "https://mq.example.org"
 
 
 @pytest.mark.parametrize(
-    "fields", [{"x-forwarded-proto": "gopher"}, {"x-forwarded-host": "a b"}, {"forwarded": "host=a/b"}]
+    "fields",
+    [
+        {"forwarded": 'for=1.2.3.4;proto=https;host="mq.example.org:8443"'},
+        {"x-forwarded-proto": "https", "x-forwarded-host": "mq.example.org"},
+    ],
 )
-def test_word_of_a_proxy_that_makes_no_sense_is_refused(fields: dict[str, str]) -> None:
-    assert isinstance(base({"host": "h"} | fields, trusted=True), Problem)
+def test_word_of_a_proxy_does_not_count(fields: dict[str, str]) -> None:
+    assert base({"host": "h"} | fields) == "http://h"
 
 
 @given(fields=st.dictionaries(st.sampled_from(["host", "forwarded", "x-forwarded-host"]), st.text(max_size=20)))
 def test_base_is_a_uri_or_a_problem_whatever_the_fields_say(fields: dict[str, str]) -> None:
-    found = base(fields, trusted=True)
+    found = base(fields)
     assert isinstance(found, Problem) or (found.isascii() and found.isprintable() and " " not in found)

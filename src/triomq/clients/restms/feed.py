@@ -72,7 +72,8 @@ class RestMSFeed:
     async def publish_many(self, messages: Iterable[RestMSMessage]) -> None:
         """Publish messages in one request: all of them, or none; raises as ``publish`` does.
 
-        Together they fit into one document, which a broker takes up to a MiB of.
+        Together they fit into one document, which a broker takes up to a MiB of. Where a queue that they lead to is
+        full and refuses new messages, ``LimitExceeded`` says which are not published.
         """
         elements = [await self._element(message) for message in messages]
         if not elements:

@@ -149,7 +149,7 @@ class RestMSClient(Client):
     # Pipes
 
     def wake(self, pipe: ServedPipe) -> bool:
-        """Let a pipe take what its queues have; return whether it does not yet, but at the end of this turn.
+        """Let a pipe take what its queues have; return True if it begins with it only now: that comes behind this turn.
 
         Raises:
             Restarting: One of them is being restarted; those before it are open.

@@ -1,5 +1,6 @@
 """The configuration of a RestMS endpoint."""
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _PORT, _TLS_PORT = 8080, 8443
 """Where programs expect HTTP that is not for everybody."""
 
+_BASE = re.compile(r"https?://[^/?#@\s]+/?", re.ASCII)
+
 _Seconds = Annotated[float, msgspec.Meta(gt=0)]
 _Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -31,7 +34,8 @@ class RestMS(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag
         path: Path of a Unix socket to listen on instead; host and port are not used then.
         domains: The domains that it shows; none is ``default`` alone.
         defaults_only: Those of them that have the profile 3/Defaults and not 4/AMQP9.
-        url: What URIs in answers begin with, such as ``https://example.org``; empty takes what each request names.
+        url: What URIs in answers begin with, such as ``https://example.org``; empty takes what each request names. To
+            be set behind a proxy that speaks TLS in the broker's place, or calls it by another name.
         realm: What clients are asked for a password for; the client of 2009 knows this one alone.
         allow_origins: Pages of which origins may use it from a browser (CORS); ``*`` is any.
         window: Messages of a pipe that have URIs at once.
@@ -83,6 +87,8 @@ class RestMS(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag
             msgspec.structs.force_setattr(self, "port", _PORT if self.tls is None else _TLS_PORT)
         if not self.domains:
             raise ConfigError("domains: found none; name one at least, such as 'default'")
+        if self.url and not _BASE.fullmatch(self.url):
+            raise ConfigError(f"url: found {self.url!r}; write scheme and host alone, such as 'https://example.org'")
         for domain in self.domains:
             if domain in (".", ".."):
                 raise ConfigError(f"domains: {domain!r} is a step in a path, so that no URI leads there; rename it")

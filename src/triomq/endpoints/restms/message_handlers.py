@@ -15,6 +15,9 @@ from triomq.protocols.http1 import field_value
 _MOST_MESSAGES = 1_000
 """Messages of one answer; a pipe's window may be less."""
 
+_SHOWN_PLACES = 20
+"""Refused messages whose places in the document are told: a line that can be read."""
+
 # Pipes
 
 
@@ -133,10 +136,9 @@ def _publish(call: RestMSCall, document: restms.Document) -> None:
     prepared = require(prepare(client, call.domain, feed, messages))
     counts = not call.domain.book.has_types or restms.Preferences.of(call.request.headers).representation
 
-    def done(posting: Posting, refused: int) -> None:
+    def done(posting: Posting, refused: list[int]) -> None:
         if refused:
-            text = f"queues had no room for {refused} of {len(posting.counts)} messages, and refused them; try again"
-            call.refuse(restms.Problem("overloaded", text, restms.retry_after(1.0)))
+            call.refuse(_refused_by_queues(refused, len(posting.counts)))
         elif counts:
             found = tuple(restms.MessageElement(count=str(count)) for count in posting.counts)
             body = restms.render(restms.Document(messages=found), call.media)
@@ -145,6 +147,16 @@ def _publish(call: RestMSCall, document: restms.Document) -> None:
             call.answer(200)
 
     publish(client, feed, prepared, done)
+
+
+def _refused_by_queues(refused: list[int], count: int) -> restms.Problem:
+    if len(refused) == count:
+        text = f"a queue had no room for {'any message' if count > 1 else 'the message'}; try again when it has"
+    else:
+        places = ", ".join(str(place + 1) for place in sorted(refused)[:_SHOWN_PLACES])
+        more = f" and {len(refused) - _SHOWN_PLACES} more" if len(refused) > _SHOWN_PLACES else ""
+        text = f"of {count} messages a queue had no room for {places}{more}; the others are published; post those again"
+    return restms.Problem("overloaded", text, restms.retry_after(1.0))
 
 
 def _stage(call: RestMSCall, content_type: str) -> None:

@@ -3,7 +3,7 @@
     document ── prepare each ──▶ guards for all ──▶ publish each ──▶ receipts ──▶ 200
                  400, 403, 404     403, 503, 507     nothing can fail any more
 
-A queue that is full refuses its copy after all; then the answer is 503, and says of how many messages.
+A queue that is full refuses its copy after all; then the answer is 503, and says of which messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,23 +34,24 @@ class Posting:
     Args:
         client: Who publishes.
         counts: To how many queues each of them went.
-        done: Called with how many of them were refused, once, in a turn.
+        done: Called, once, in a turn, with the places of those that a queue has refused, from 0.
     """
 
     __slots__ = ("_client", "_done", "_refused", "_waiting", "counts")
 
-    def __init__(self, client: "RestMSClient", done: Callable[["Posting", int], None]) -> None:
+    def __init__(self, client: "RestMSClient", done: Callable[["Posting", list[int]], None]) -> None:
         self.counts: list[int] = []
         self._client = client
         self._done = done
-        self._refused = 0
+        self._refused: list[int] = []
         self._waiting = 1  # for the publishing itself
         client.busy += 1
 
     def receipt(self) -> SingleReceipt:
         """Return what follows the next message, whose queues may answer at once."""
         self._waiting += 1
-        receipt = SingleReceipt(lambda: self._placed(receipt), self._client.directory.persistence)
+        place = len(self.counts)
+        receipt = SingleReceipt(lambda: self._placed(receipt, place), self._client.directory.persistence)
         return receipt
 
     def published(self, count: int) -> None:
@@ -59,9 +60,10 @@ class Posting:
         if not count:
             self.finished()  # nobody will answer
 
-    def _placed(self, receipt: SingleReceipt) -> None:
+    def _placed(self, receipt: SingleReceipt, place: int) -> None:
         """Hear of a queue, in one of its handlers or outside of any turn."""
-        self._refused += receipt.refusals is not None
+        if receipt.refusals is not None:
+            self._refused.append(place)
         self.finished()
 
     def finished(self) -> None:
@@ -160,7 +162,10 @@ def _find_staged(domain: "RestMSDomain", feed: FeedView, user: str, href: str) -
 
 
 def publish(
-    client: "RestMSClient", feed: FeedView, prepared: Sequence[PreparedMessage], done: Callable[[Posting, int], None]
+    client: "RestMSClient",
+    feed: FeedView,
+    prepared: Sequence[PreparedMessage],
+    done: Callable[[Posting, list[int]], None],
 ) -> None:
     """Publish messages, all of them or none.
 
@@ -168,7 +173,8 @@ def publish(
         client: Who publishes.
         feed: Where to.
         prepared: The messages.
-        done: Called, once, when each queue has answered, and the disk where it should: with how many were refused.
+        done: Called, once, when each queue has answered, and the disk where it should, with the places of those that a
+            queue has refused.
 
     Raises:
         PublishingPaused: Not now, and nothing was published.

@@ -124,35 +124,22 @@ class Links:
         return self._resources + name
 
 
-def base_of(
-    headers: Mapping[str, str], scheme: str, here: str, *, configured: str = "", trusted: bool = False
-) -> str | Problem:
+def base_of(headers: Mapping[str, str], scheme: str, here: str, *, configured: str = "") -> str | Problem:
     """Say by which scheme and host the client knows the broker; its URIs begin with them.
+
+    What a proxy says of that (``Forwarded`` and the like) is not looked at: anybody can send such fields, and would
+    have others follow links to a host of his.
 
     Args:
         headers: Of the request.
         scheme: ``http`` or ``https``, as the connection is.
         here: Host and port of the listener, for a client of HTTP/1.0 that names none.
         configured: Scheme and host by configuration, ``https://mq.example.org``, no path; then nothing else counts.
-        trusted: Whether the client is a proxy that is to be believed. By configuration alone: anybody can send these
-            fields, and would have others follow links to a host of his.
     """
     if configured:
         return configured.rstrip("/")
     host = headers.get("host") or here
-    if trusted:
-        forwarded = _forwarded(headers)
-        scheme, host = forwarded.get("proto", scheme), forwarded.get("host", host)
-    if scheme not in ("http", "https") or not _AUTHORITY.fullmatch(host):
+    if not _AUTHORITY.fullmatch(host):
         text = f"the request says that the broker is {shown(f'{scheme}://{host}')}; send Host: NAME or NAME:PORT"
         return Problem("bad-request", text)
     return f"{scheme}://{host}"
-
-
-def _forwarded(headers: Mapping[str, str]) -> dict[str, str]:
-    """Read what the proxy next to the client says: Forwarded (RFC 7239), or the fields that were there before it."""
-    if forwarded := headers.get("forwarded"):
-        pairs = (pair.partition("=") for pair in forwarded.partition(",")[0].split(";"))
-        return {name.strip().lower(): value.strip().strip('"') for name, _, value in pairs}
-    fields = {"proto": "x-forwarded-proto", "host": "x-forwarded-host"}
-    return {name: headers[of].partition(",")[0].strip() for name, of in fields.items() if headers.get(of)}
