@@ -14,15 +14,21 @@ from typing import TypeVarTuple
 
 import trio
 
-from triomq.actors import open_system
+from triomq.actors import Turn, open_system
 from triomq.core import (
+    EVERYTHING,
     Bind,
+    CachedRoute,
+    Comparison,
+    Condition,
     DeclareQueue,
     DeclareSink,
     Directory,
     Domain,
     Head,
+    Properties,
     Publish,
+    Publisher,
     Purge,
     QueueOptions,
     Session,
@@ -30,7 +36,9 @@ from triomq.core import (
     SinkOptions,
     Target,
     Unbind,
+    encode_core,
     make_binding,
+    make_predicate,
 )
 
 SMOKE = "--smoke" in sys.argv
@@ -49,10 +57,11 @@ Headers = Mapping[str, object]
 class Harness:
     """One domain with one queue for each binding, so that what a message reaches can be counted."""
 
-    def __init__(self, directory: Directory, session: Session) -> None:
+    def __init__(self, directory: Directory, session: Session, turn: Turn) -> None:
         """Take over a domain that runs."""
         self.directory = directory
         self.session = session
+        self.turn = turn
 
     def sink(self, name: str, kind: SinkKind) -> None:
         """Declare a sink."""
@@ -83,6 +92,20 @@ class Harness:
             head = Head(exchange=sink, routing_key=key)
             for queue in route(sink, key, dict).queues:
                 queue.tell_nowait(Publish(head, [BODY], len(BODY)))
+
+    def bind_filter(self, sink: str, queue: str, condition: Condition) -> None:
+        """Declare a queue and bind it with a predicate."""
+        self.session.domain.ask_nowait(DeclareQueue(queue, QueueOptions(), self.session))
+        binding = make_binding(sink, Target.QUEUE, queue, "t", predicate=make_predicate([condition]))
+        self.session.domain.ask_nowait(Bind(binding, self.session))
+
+    def publish_runs(self, sink: str, runs: Iterable[tuple[Head, list[bytes]]]) -> None:
+        """Publish runs as endpoints do, a turn for each; what was found before is forgotten."""
+        self.directory.changed()
+        publisher, route = Publisher(self.directory, EVERYTHING, self.turn), CachedRoute(sink, "t")
+        for head, contents in runs:
+            size = sum(map(len, contents))
+            self.turn.run(publisher.publish, route, head, contents, size)
 
     def empty(self) -> None:
         """Forget all messages."""
@@ -228,6 +251,56 @@ def almost(harness: Harness, sink: str, words: int) -> float:
     return best(calls, harness.route, sink, [".".join(["a"] * (words - 1) + ["b"])] * calls, {})
 
 
+FILTERS = 200
+RUN = 100
+"""Messages that come at once."""
+
+
+def runs_of(*, own: bool) -> list[tuple[Head, list[bytes]]]:
+    """Give runs of messages with a customer each, and perhaps with an id of their own."""
+    chance = random.Random(1)
+    runs = []
+    for start in range(0, CALLS, RUN):
+        contents = []
+        for number in range(start, start + RUN):
+            headers: dict[str, object] = {"customer": f"c{chance.randrange(FILTERS):03}", "size": 50}
+            if own:
+                headers["id"] = f"{number:08}"
+            encoded = encode_core(Properties(headers=headers))
+            contents.append(encoded + BODY)
+        runs.append((Head("s", "t", 0, len(encoded), len(encoded)), contents))
+    return runs
+
+
+def filters(harness: Harness) -> None:
+    """Compare filters on one topic with none."""
+
+    def by_customer(number: int) -> Condition:
+        return Condition("customer", Comparison.EQUAL, f"c{number:03}")
+
+    def by_size(number: int) -> Condition:
+        return Condition("size", Comparison.LESS, -number)
+
+    alike, own = runs_of(own=False), runs_of(own=True)
+    heading(f"a publish in runs of {RUN}, one topic, {FILTERS} filters", "to none")
+    harness.sink("none", SinkKind.TOPIC)
+    harness.bind("none", "none", "t")
+    none = best(CALLS, harness.publish_runs, "none", alike)
+    show("no filter", none)
+    for what, queues, condition in (
+        ("by equality, into one queue", 1, by_customer),
+        ("by equality, into 200 queues", FILTERS, by_customer),
+        ("by comparison, which none passes", 1, by_size),
+    ):
+        harness.sink(what, SinkKind.TOPIC)
+        for number in range(FILTERS):
+            harness.bind_filter(what, f"{what}.{number % queues}", condition(number))
+        show(what, best(CALLS, harness.publish_runs, what, alike), none)
+        harness.empty()
+        show("the same, each with an id of its own", best(CALLS, harness.publish_runs, what, own), none)
+        harness.empty()
+
+
 async def main() -> None:
     """Print all tables."""
     print(f"Python {sys.version.split()[0]}, trio {version('trio')}" + (": these mean nothing" if SMOKE else ""))
@@ -236,7 +309,7 @@ async def main() -> None:
         domain = await system.start(lambda: Domain(directory), name="domain")
         session = Session(domain, directory)
         session.attach()
-        harness = Harness(directory, session)
+        harness = Harness(directory, session, system.turn)
         for count in COUNTS:
             bind_patterns(harness, f"topic{count}", count)
         check(harness)
@@ -246,6 +319,7 @@ async def main() -> None:
         publishes(harness)
         shares(harness)
         hashes(harness)
+        filters(harness)
 
 
 if __name__ == "__main__":

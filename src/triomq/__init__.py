@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from triomq.app import DomainHandle as DomainHandle
     from triomq.app import LocalFeed as LocalFeed
     from triomq.app import Log as Log
+    from triomq.app import MicroMsg as MicroMsg
     from triomq.app import Peer as Peer
     from triomq.app import Permission as Permission
     from triomq.app import Policy as Policy
@@ -71,6 +72,7 @@ _MODULES = {
     "Jobs": "triomq.jobs",
     "LocalFeed": "triomq.app",
     "Log": "triomq.app",
+    "MicroMsg": "triomq.app",
     "Peer": "triomq.app",
     "Permission": "triomq.app",
     "Policy": "triomq.app",
@@ -117,6 +119,7 @@ __all__ = [
     "Jobs",
     "LocalFeed",
     "Log",
+    "MicroMsg",
     "Peer",
     "Permission",
     "Policy",

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from math import ceil
 from typing import Any
 
 from doors.basic import present
@@ -62,6 +63,6 @@ def _said(job: EMQPJob) -> Said:
             "message-id": job.id.decode(),
             "persistent": job.headers.guarantee,
             "priority": extension.priority,
-            "expiration": None if extension.deadline is None else extension.deadline / 1000,
+            "expiration": None if extension.deadline is None else float(ceil(extension.deadline / 1000)),
         }
     )

@@ -3,6 +3,7 @@
 from endpoints import contract
 from endpoints.contract import Consuming, Publishing
 from endpoints.emqp.party import EMQPConsuming, EMQPPublishing
+from endpoints.micromsg.party import MicroMsgConfirming, MicroMsgConsuming, MicroMsgPublishing
 from endpoints.mtl.party import MTLConsuming, MTLPublishing
 from endpoints.restms.party import RestMSConsuming, RestMSPublishing
 from endpoints.tap.party import TapConsuming
@@ -15,6 +16,8 @@ PUBLISHERS: dict[str, type[Publishing]] = {
     "http toy": HTTPPublishing,
     "emqp": EMQPPublishing,
     "mtl": MTLPublishing,
+    "micromsg": MicroMsgPublishing,
+    "micromsg with acks": MicroMsgConfirming,
     "restms": RestMSPublishing,
 }
 CONSUMERS: dict[str, type[Consuming]] = {
@@ -23,6 +26,7 @@ CONSUMERS: dict[str, type[Consuming]] = {
     "http toy": HTTPConsuming,
     "emqp": EMQPConsuming,
     "mtl": MTLConsuming,
+    "micromsg": MicroMsgConsuming,
     "restms": RestMSConsuming,
     "tap": TapConsuming,
 }

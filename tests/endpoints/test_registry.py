@@ -12,7 +12,7 @@ from triomq import AMQP, Config, load_config
 from triomq.app import open_broker
 from triomq.app.tree import Tree
 from triomq.core import Head, Properties, QueueMessage, traits_of
-from triomq.endpoints import EMQP, MTL, EndpointTypes, RestMS, Tap
+from triomq.endpoints import EMQP, MTL, EndpointTypes, MicroMsg, RestMS, Tap
 from triomq.errors import ConfigError
 from triomq.store.hosting import StoreSettings
 
@@ -38,12 +38,13 @@ def trouble(tmp_path: Path, text: str, **variables: str) -> str:
 
 
 def test_endpoint_types_are_the_built_in_ones_and_those_of_installed_packages(folder: Path) -> None:
-    assert dict(EndpointTypes()) == {"amqp": AMQP, "emqp": EMQP, "tap": Tap, "restms": RestMS, "mtl": MTL}
+    built_in = {"amqp": AMQP, "emqp": EMQP, "tap": Tap, "restms": RestMS, "mtl": MTL, "micromsg": MicroMsg}
+    assert dict(EndpointTypes()) == built_in
     install(folder)
     types = EndpointTypes()
     assert (list(types), len(types), "lines" in types, "nails" in types) == (
-        ["amqp", "emqp", "tap", "restms", "mtl", "lines"],
-        6,
+        ["amqp", "emqp", "tap", "restms", "mtl", "micromsg", "lines"],
+        7,
         True,
         False,
     )
@@ -57,16 +58,17 @@ def test_endpoint_of_an_unknown_type_is_refused_with_the_known_ones(folder: Path
     text = '[[endpoints]]\ntype = "liens"'
     assert (
         trouble(tmp_path, text)
-        == f"endpoints[0].type: found 'liens', allowed are 'amqp', 'emqp', 'tap', 'restms', 'mtl'; {OTHERS}"
+        == f"endpoints[0].type: found 'liens', allowed are 'amqp', 'emqp', 'tap', 'restms', 'mtl', 'micromsg'; {OTHERS}"
     )
     install(folder)
     assert (
         trouble(tmp_path, text)
-        == f"endpoints[0].type: found 'liens', allowed are 'amqp', 'emqp', 'tap', 'restms', 'mtl', 'lines'; {OTHERS}"
+        == "endpoints[0].type: found 'liens', allowed are 'amqp', 'emqp', 'tap', 'restms', 'mtl', 'micromsg', 'lines'; "
+        f"{OTHERS}"
     )
     assert trouble(tmp_path, "[[endpoints]]\nport = 1") == (
         "endpoints[0] has no 'type', which says what it is; allowed are "
-        f"'amqp', 'emqp', 'tap', 'restms', 'mtl', 'lines'; {OTHERS}"
+        f"'amqp', 'emqp', 'tap', 'restms', 'mtl', 'micromsg', 'lines'; {OTHERS}"
     )
 
 

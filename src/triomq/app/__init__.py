@@ -16,7 +16,7 @@ from triomq.app.start import open_broker
 from triomq.app.streams import Record, StreamHandle, StreamReader
 from triomq.app.users import User
 from triomq.core import AppliesTo, Comparison, Condition, Policy, PolicyOptions, Properties, make_predicate
-from triomq.endpoints import AMQP, EMQP, MTL, TLS, PeerStatistics, RestMS, Synchronise, Tap
+from triomq.endpoints import AMQP, EMQP, MTL, TLS, MicroMsg, PeerStatistics, RestMS, Synchronise, Tap
 from triomq.security import Permission, UserLimits
 from triomq.tracelog import Trace
 
@@ -38,6 +38,7 @@ __all__ = [
     "Listening",
     "LocalFeed",
     "Log",
+    "MicroMsg",
     "Peer",
     "PeerStatistics",
     "Permission",

@@ -272,7 +272,7 @@ def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict
     return sources
 
 
-_PORTS = ("emqp", "tap", "restms", "mtl")
+_PORTS = ("emqp", "tap", "restms", "mtl", "micromsg")
 """The types of endpoints whose port is an option of the command line."""
 
 

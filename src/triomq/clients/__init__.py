@@ -46,6 +46,14 @@ if TYPE_CHECKING:
     from triomq.clients.emqp.url import EMQPUrl as EMQPUrl
     from triomq.clients.emqp.url import parse_emqp_url as parse_emqp_url
     from triomq.clients.emqp.worker import EMQPWorker as EMQPWorker
+    from triomq.clients.micromsg.connection import MicroMsgConnection as MicroMsgConnection
+    from triomq.clients.micromsg.connection import MicroMsgConnectionStatistics as MicroMsgConnectionStatistics
+    from triomq.clients.micromsg.delivery import MicroMsgDelivery as MicroMsgDelivery
+    from triomq.clients.micromsg.opening import open_micromsg as open_micromsg
+    from triomq.clients.micromsg.pipeline import MicroMsgPipeline as MicroMsgPipeline
+    from triomq.clients.micromsg.subscription import MicroMsgSubscription as MicroMsgSubscription
+    from triomq.clients.micromsg.url import MicroMsgUrl as MicroMsgUrl
+    from triomq.clients.micromsg.url import parse_micromsg_url as parse_micromsg_url
     from triomq.clients.mtl.connection import MTLConnection as MTLConnection
     from triomq.clients.mtl.connection import MTLStatistics as MTLStatistics
     from triomq.clients.mtl.delivery import MTLDelivery as MTLDelivery
@@ -71,6 +79,8 @@ if TYPE_CHECKING:
     from triomq.clients.url import AMQPUrl as AMQPUrl
     from triomq.clients.url import parse_amqp_url as parse_amqp_url
     from triomq.protocols import BasicProperties as BasicProperties
+    from triomq.protocols.micromsg import FilterCondition as FilterCondition
+    from triomq.protocols.micromsg import HandshakeExtension as HandshakeExtension
     from triomq.protocols.tap import GroupPosition as GroupPosition
     from triomq.protocols.tap import PartitionBounds as PartitionBounds
 
@@ -101,7 +111,9 @@ _MODULES = {
     "EMQPUrl": "triomq.clients.emqp.url",
     "EMQPWorker": "triomq.clients.emqp.worker",
     "Fetched": "triomq.clients.amqp.delivery",
+    "FilterCondition": "triomq.protocols.micromsg",
     "GroupPosition": "triomq.protocols.tap",
+    "HandshakeExtension": "triomq.protocols.micromsg",
     "MTLConnection": "triomq.clients.mtl.connection",
     "MTLDelivery": "triomq.clients.mtl.delivery",
     "MTLPipeline": "triomq.clients.mtl.writer",
@@ -110,6 +122,12 @@ _MODULES = {
     "MTLUrl": "triomq.clients.mtl.url",
     "MTLWriter": "triomq.clients.mtl.writer",
     "MemoryConnector": "triomq.clients.emqp.connector",
+    "MicroMsgConnection": "triomq.clients.micromsg.connection",
+    "MicroMsgConnectionStatistics": "triomq.clients.micromsg.connection",
+    "MicroMsgDelivery": "triomq.clients.micromsg.delivery",
+    "MicroMsgPipeline": "triomq.clients.micromsg.pipeline",
+    "MicroMsgSubscription": "triomq.clients.micromsg.subscription",
+    "MicroMsgUrl": "triomq.clients.micromsg.url",
     "NotAnswered": "triomq.clients.emqp.request",
     "PartitionBounds": "triomq.protocols.tap",
     "Peering": "triomq.clients.amqp.peering",
@@ -132,12 +150,14 @@ _MODULES = {
     "open_dmp_sink": "triomq.clients.dmp.sink",
     "open_emqp": "triomq.clients.emqp.opening",
     "open_emqp_worker": "triomq.clients.emqp.opening",
+    "open_micromsg": "triomq.clients.micromsg.opening",
     "open_mtl": "triomq.clients.mtl.opening",
     "open_peering": "triomq.clients.amqp.peering",
     "open_restms": "triomq.clients.restms.opening",
     "open_tap": "triomq.clients.tap.connection",
     "parse_amqp_url": "triomq.clients.url",
     "parse_emqp_url": "triomq.clients.emqp.url",
+    "parse_micromsg_url": "triomq.clients.micromsg.url",
     "parse_mtl_url": "triomq.clients.mtl.url",
     "parse_restms_url": "triomq.clients.restms.url",
     "parse_tap_url": "triomq.clients.tap.url",
@@ -174,7 +194,9 @@ __all__ = [
     "EMQPUrl",
     "EMQPWorker",
     "Fetched",
+    "FilterCondition",
     "GroupPosition",
+    "HandshakeExtension",
     # MTL
     "MTLConnection",
     "MTLDelivery",
@@ -184,6 +206,13 @@ __all__ = [
     "MTLUrl",
     "MTLWriter",
     "MemoryConnector",
+    # MicroMsg2
+    "MicroMsgConnection",
+    "MicroMsgConnectionStatistics",
+    "MicroMsgDelivery",
+    "MicroMsgPipeline",
+    "MicroMsgSubscription",
+    "MicroMsgUrl",
     "NotAnswered",
     "PartitionBounds",
     # For brokers among themselves
@@ -209,12 +238,14 @@ __all__ = [
     "open_dmp_sink",
     "open_emqp",
     "open_emqp_worker",
+    "open_micromsg",
     "open_mtl",
     "open_peering",
     "open_restms",
     "open_tap",
     "parse_amqp_url",
     "parse_emqp_url",
+    "parse_micromsg_url",
     "parse_mtl_url",
     "parse_restms_url",
     "parse_tap_url",

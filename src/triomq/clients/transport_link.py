@@ -47,6 +47,7 @@ class TransportLink:
         self._poller = poller
         self._timed = engine
         self._timer = trio.Event()
+        self._due = math.inf
 
     async def run(self) -> None:
         """Serve until the end; then everything that waits knows why."""
@@ -75,9 +76,18 @@ class TransportLink:
             self._timer = trio.Event()
             self._timed.handle_timer(trio.current_time())
             self._handle_events()
-            due = self._timed.next_timer()
-            with trio.move_on_at(math.inf if due is None else due):
+            self._due = self._next_due()
+            with trio.move_on_at(self._due):
                 await self._timer.wait()
+
+    def _next_due(self) -> float:
+        due = self._timed.next_timer()
+        return math.inf if due is None else due
+
+    def _keep_due(self) -> None:
+        """Look at the engine's timers again if one of them has become due earlier than any was."""
+        if self._next_due() < self._due:
+            self._timer.set()
 
     async def _run_writer(self) -> None:
         """Write what has gathered, again and again."""

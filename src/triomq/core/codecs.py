@@ -116,12 +116,12 @@ class Codecs:
             raise ValueError(f"codec tag {codec} is taken already; give each properties format a tag of its own")
         self._codecs[codec] = decode, amend
 
-    def _of(self, message: QueueMessage) -> tuple[Callable[[bytes], Properties], Amend]:
-        return self._codecs.get(message.head.traits.codec, _UNKNOWN)
+    def _of(self, codec: int) -> tuple[Callable[[bytes], Properties], Amend]:
+        return self._codecs.get(codec, _UNKNOWN)
 
     def decode(self, message: QueueMessage) -> Properties:
         """Decode a message's properties, whichever wire it came from; empty ones if its wire is not registered."""
-        return self._of(message)[0](message.properties)
+        return self._of(message.head.traits.codec)[0](message.properties)
 
     def read(self, message: QueueMessage) -> Properties | None:
         """Decode a message's properties; None if they cannot be decoded: they are carried as they came, whatever they
@@ -129,8 +129,12 @@ class Codecs:
 
         For the core's own decisions, which no publisher may make crash.
         """
+        return self.read_encoded(message.head.traits.codec, message.properties)
+
+    def read_encoded(self, codec: int, encoded: bytes) -> Properties | None:
+        """Decode properties that were cut out of a message; otherwise as ``read``."""
         try:
-            return self.decode(message)
+            return self._of(codec)[0](encoded)
         except (ProtocolError, msgspec.DecodeError):
             return None
 
@@ -143,5 +147,5 @@ class Codecs:
         without: Collection[str] = (),
     ) -> tuple[bytes, int]:
         """Set headers of a message, whichever wire it came from; see ``Amend``."""
-        amend = self._of(message)[1]
+        amend = self._of(message.head.traits.codec)[1]
         return amend(message.properties, headers, drop_expiration=drop_expiration, without=without)

@@ -20,6 +20,7 @@ from triomq.endpoints.dmp.connection import DMP
 from triomq.endpoints.emqp.config import EMQP
 from triomq.endpoints.emqp.shared import shared_peers
 from triomq.endpoints.federation.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
+from triomq.endpoints.micromsg.config import MicroMsg
 from triomq.endpoints.mtl.config import MTL
 from triomq.endpoints.registry import (
     DEFAULT_DIRECT,
@@ -59,6 +60,7 @@ __all__ = [
     "FoundJob",
     "JobDesk",
     "Listener",
+    "MicroMsg",
     "PeerActor",
     "PeerStatistics",
     "RenewCertificates",

@@ -21,6 +21,7 @@ from triomq.endpoints.base.endpoint_config import EndpointConfig
 from triomq.endpoints.direct import DirectProtocol
 from triomq.endpoints.dmp.connection import DMP
 from triomq.endpoints.emqp.config import EMQP
+from triomq.endpoints.micromsg.config import MicroMsg
 from triomq.endpoints.mtl.config import MTL
 from triomq.endpoints.restms.config import RestMS
 from triomq.endpoints.tap.config import Tap
@@ -44,6 +45,7 @@ _BUILT_IN: Final[Mapping[str, type[EndpointConfig]]] = {
     "tap": Tap,
     "restms": RestMS,
     "mtl": MTL,
+    "micromsg": MicroMsg,
 }
 
 

@@ -157,6 +157,40 @@ async def test_mix_with_messages_that_are_routed_by_content_keeps_order_and_numb
     assert confirms.take().up_to == 5
 
 
+async def test_mix_that_is_dear_to_look_into_is_taken_bit_by_bit(harness: Harness) -> None:
+    harness.sink("h", SinkKind.HEADERS)
+    harness.queue("q")
+    harness.bind("h", "q", arguments={"x": 1})
+    encoded = [encode_core(Properties(headers={"x": 1, "id": f"{number:05}"})) for number in range(3_000)]
+    size = len(encoded[0])
+    one, other = (
+        RoutedHead(CachedRoute("h", key), Head("h", key, properties_stop=size, body_start=size)) for key in "ab"
+    )
+    way, taken, calls = publisher(harness), 0, 0
+    while taken < len(encoded):
+        mix, contents = [one, other] * (len(encoded) // 2), encoded
+        rest = mix[taken:], contents[taken:]
+        more = harness.turn(lambda rest=rest: way.publish_mix(*rest, size * len(rest[0])))  # type: ignore[misc]
+        assert more.messages > 0
+        taken, calls = taken + more.messages, calls + 1
+    assert calls > 1
+    assert ready(harness.directory.queues["q"]) == encoded
+
+
+async def test_mix_of_very_many_heads_that_are_routed_by_content_is_taken_bit_by_bit(harness: Harness) -> None:
+    harness.sink("h", SinkKind.HEADERS)
+    harness.queue("q")
+    harness.bind("h", "q")
+    mix = [routed("h", str(number)) for number in range(200)] + [routed("", "q")]
+    contents, way = bodies(len(mix)), publisher(harness)
+    taken = harness.turn(lambda: way.publish_mix(mix, contents, 3 * len(mix))).messages
+    assert 0 < taken < len(mix)
+    while taken < len(mix):
+        rest = mix[taken:], contents[taken:]
+        taken += harness.turn(lambda rest=rest: way.publish_mix(*rest, 3 * len(rest[0]))).messages  # type: ignore[misc]
+    assert ready(harness.directory.queues["q"]) == contents
+
+
 async def test_pressure_takes_nothing_of_a_mix() -> None:
     async with open_harness(Directory("watched", memory=MemoryAlarm(10_000))) as harness:
         for name in "qr":

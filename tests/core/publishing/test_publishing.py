@@ -8,7 +8,10 @@ from core.durable import DurableHarness
 from core.harness import Harness, open_harness
 from triomq.core import (
     EVERYTHING,
+    Bind,
     CachedRoute,
+    Comparison,
+    Condition,
     Confirms,
     Directory,
     Forbidden,
@@ -24,8 +27,11 @@ from triomq.core import (
     RoutedRun,
     SinkInternal,
     SinkKind,
+    Target,
     Transaction,
     encode_core,
+    make_binding,
+    make_predicate,
     traits_of,
 )
 from triomq.core.memory import MESSAGE_OVERHEAD
@@ -142,6 +148,45 @@ async def test_messages_routed_by_content_keep_their_order_and_their_numbers(har
     assert [entry.message.body for entry in harness.directory.queues["transient"].backlog.entries()] == [b"1", b"2"]
     assert has(harness, "durable") == 1
     assert confirms.take().up_to == 4
+
+
+def filtered(harness: Harness, *names: str) -> None:
+    """Bind a durable queue for each name to the header of that name."""
+    harness.sink("f", SinkKind.TOPIC)
+    for name in names:
+        harness.queue(name)
+        predicate = make_predicate([Condition(name, Comparison.PRESENT)])
+        harness.domain.ask_nowait(
+            Bind(make_binding("f", Target.QUEUE, name, "k", predicate=predicate), harness.session)
+        )
+
+
+def bodies_of(harness: Harness, name: str) -> list[bytes]:
+    return [entry.message.body for entry in harness.directory.queues[name].backlog.entries()]
+
+
+async def test_run_that_is_filtered_into_several_queues_keeps_order_in_each_and_its_numbers(harness: Harness) -> None:
+    filtered(harness, "a", "b")
+    confirms = Confirms(lambda: None)
+    lost: list[bytes] = []
+    pattern = "abcabbacab"
+    contents = [with_header(name) + b"%d" % number for number, name in enumerate(pattern)]
+    run = RoutedRun(CachedRoute("f", "k"), HEADERS_HEAD, contents, sum(map(len, contents)))
+    way = publisher(harness)
+    assert harness.turn(lambda: way.publish(*run, confirms, lambda head, contents: lost.extend(contents))) == 1
+    for name in "ab":
+        assert bodies_of(harness, name) == [b"%d" % number for number, one in enumerate(pattern) if one == name]
+    assert [content[-1:] for content in lost] == [b"%d" % number for number, one in enumerate(pattern) if one == "c"]
+    assert confirms.take().up_to == len(pattern)
+
+
+async def test_filtered_run_with_a_delay_is_ready_when_that_is_over(harness: Harness) -> None:
+    filtered(harness, "a", "b")
+    contents = [with_header(name) + b"x" for name in "ab"]
+    run = RoutedRun(CachedRoute("f", "k"), HEADERS_HEAD, contents, sum(map(len, contents)))
+    way = publisher(harness)
+    assert harness.turn(lambda: way.publish(*run, delay=5.0)) == 1
+    assert [has(harness, name) for name in "ab"] == [0, 0]
 
 
 # Memory

@@ -1,13 +1,16 @@
 """Readers: Summon, Content, Confirm, Reject, Dismiss, and what becomes of unconfirmed content."""
 
+from contextlib import suppress
+
 import pytest
 import trio
 import zmq
 
-from endpoints.conftest import knock_out
+from endpoints.conftest import crash, knock_out, queue_ref
 from endpoints.mtl.conftest import Served, serving
 from peers.mtl_peer import Command
 from triomq import Permission, Properties, User
+from triomq.errors import ActorStopped
 
 
 async def filled(served: Served, count: int, queue: str = "q", **options: object) -> None:
@@ -148,6 +151,18 @@ async def test_queue_that_crashes_is_read_again_and_one_that_is_deleted_is_told(
     await served.broker.queue("q").delete()
     assert await data.response(2, len(data.heard) - 1) == 404  # the number of its Summon
     assert await data.ask("dismiss", 3, "q") == 400
+
+
+async def test_queue_that_is_given_up_is_told_as_one_that_has_gone(served: Served) -> None:
+    await filled(served, 1)
+    data = await served.reading("q")
+    queue = queue_ref(served.broker, "q")
+    while queue.state != "stopped":
+        with suppress(ActorStopped):
+            await queue.wait_running()
+            crash(served.broker, "q")
+    assert await data.response(2, 2) == 404
+    assert await data.ask("summon", 3, "q") == 400
 
 
 async def test_queue_that_is_being_restarted_is_summoned_when_it_runs(served: Served) -> None:

@@ -6,10 +6,16 @@ from base64 import b64encode
 import pytest
 import trio
 import trio.lowlevel
+import trio.testing
 import zmq
 
-from endpoints.mtl.conftest import Served, serving
+from endpoints.mtl.conftest import USERS, Served, serving
 from peers.mtl_peer import OPEN
+from triomq.app import User
+from triomq.core import Restarting
+from triomq.endpoints import mtl
+from triomq.endpoints.base.domain_work import DomainWork
+from triomq.security import make_verifier
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"]
 LOGIN_REQUIRED = (401, {"mechanisms": MECHANISMS})
@@ -151,6 +157,65 @@ async def test_other_user_takes_over_the_session_and_ends_its_leases(served: Ser
     assert await control.authorize("other") == READY
     assert await data.ask("lease", 5, leased["lease"]) == 403
     assert not len(served.endpoint.leases)
+
+
+async def test_other_user_who_may_not_be_there_leaves_nothing_of_the_first_one(served: Served) -> None:
+    control = await served.control().work_with("plain")
+    assert (await control.authorize("foreign")).code == 403
+    assert await control.ask("Thing.Make", name="q") == LOGIN_REQUIRED
+    assert [session.user for session in served.endpoint.sessions] == [""]
+    assert await control.authorize() == READY
+
+
+class Away(Restarting):
+    """An actor that comes back when a test wants it."""
+
+    back: trio.Event
+
+    async def wait_over(self) -> None:
+        await self.back.wait()
+
+
+@mtl.profile("waiting")
+class WaitingProfile(mtl.ResourceProfile):
+    """Its one command waits."""
+
+    back = trio.Event()
+    waits = False
+
+    @mtl.command("Thing.Wait")
+    def wait(self, work: DomainWork, arguments: mtl.NoArguments) -> dict[str, object]:
+        away = Away(work.domain)
+        away.back, self.waits = self.back, True
+        raise away
+
+
+async def test_command_that_has_waited_when_its_user_was_removed_disturbs_no_later_one(nursery: trio.Nursery) -> None:
+    users = {**USERS, "slow": User(verifiers=(str(make_verifier(b"slow", iterations=4096)),))}
+    async with serving(nursery, profiles=(WaitingProfile,), broker={"users": users}) as served:
+        control = served.control(zmq.DEALER)
+        profile = served.endpoint.profiles["waiting"]
+        assert isinstance(profile, WaitingProfile)
+        profile.back = trio.Event()
+        await control.work_with("waiting", "other")
+        await control.say("Thing.Wait")
+        await served.until(lambda: profile.waits)
+        served.broker.remove_user("other")
+        assert (await control.hear()).code == 401
+        limiter = served.endpoint.context.password_limiter
+        others = [object() for _ in range(int(limiter.total_tokens))]
+        for each in others:
+            await limiter.acquire_on_behalf_of(each)
+        response = b64encode(b"\0slow\0slow").decode()
+        await control.say("Connection.Authorize", mechanism="PLAIN", response=response)
+        await served.until(lambda: limiter.statistics().tasks_waiting == 1)
+        profile.back.set()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert limiter.statistics().tasks_waiting == 1
+        for each in others:
+            limiter.release_on_behalf_of(each)
+        assert (await control.hear()).code == 201
+        await control.done("Connection.Profile", profile="waiting")
 
 
 async def test_close_ends_the_session_and_its_leases(served: Served) -> None:

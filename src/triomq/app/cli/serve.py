@@ -47,6 +47,10 @@ def serve(
             max=65535,
         ),
     ] = None,
+    micromsg: Annotated[
+        int | None,
+        typer.Option(help="Listen for MicroMsg2 too; programs look for port 8334.", min=0, max=65535),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Directory for durable queues and messages; without it all is in memory.")
     ] = None,
@@ -69,7 +73,7 @@ def serve(
     """
     given: dict[str, object] = {
         "host": host, "port": port, "path": path, "emqp": emqp, "tap": tap, "restms": restms, "mtl": mtl,
-        "level": log_level, "format": log_format, "trace_rate": trace_rate,
+        "micromsg": micromsg, "level": log_level, "format": log_format, "trace_rate": trace_rate,
     }  # fmt: skip
     if data is not None:
         given["data"] = str(data.absolute())  # from here, not from the folder of the configuration

@@ -7,6 +7,7 @@ The steps: TCP or a Unix socket (``dial``), TLS where the URL asks for it, the A
 import random
 import ssl
 from collections.abc import Mapping
+from typing import Protocol
 
 import trio
 
@@ -118,7 +119,31 @@ def settings_for(url: AMQPUrl, properties: Mapping[str, FieldValue] | None = Non
     )
 
 
-async def dial(url: AMQPUrl, ssl_context: ssl.SSLContext | None, poller: Poller) -> Transport:
+class DialledUrl(Protocol):
+    """The URL of any protocol over a stream: where to connect."""
+
+    @property
+    def host(self) -> str:
+        """Name or address; empty for a Unix socket."""
+
+    @property
+    def port(self) -> int:
+        """TCP port."""
+
+    @property
+    def path(self) -> str:
+        """The Unix socket's path; empty for TCP."""
+
+    @property
+    def tls(self) -> bool:
+        """Whether to speak TLS."""
+
+    @property
+    def place(self) -> str:
+        """Where that is, for texts."""
+
+
+async def dial(url: DialledUrl, ssl_context: ssl.SSLContext | None, poller: Poller) -> Transport:
     """Connect, with TLS where the URL asks for it.
 
     Args:
@@ -143,7 +168,7 @@ async def dial(url: AMQPUrl, ssl_context: ssl.SSLContext | None, poller: Poller)
     return StreamTransport(await shake_hands(stream, ssl_context, url.host, url.place), url.place)
 
 
-async def _connect(url: AMQPUrl) -> trio.SocketStream:
+async def _connect(url: DialledUrl) -> trio.SocketStream:
     if url.path:
         return await trio.open_unix_socket(url.path)
     return await trio.open_tcp_stream(url.host, url.port)

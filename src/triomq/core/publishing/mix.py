@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, repeat
 from operator import is_
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +22,9 @@ from triomq.core.publishing.routed import RoutedHead, RoutedRun
 
 if TYPE_CHECKING:
     from triomq.actors import Ref
+    from triomq.core.message import Head
     from triomq.core.publishing.confirms import Receipt
+    from triomq.core.publishing.routed import CachedRoute
 
 Portion = tuple[Sequence["Ref"], Sequence[int]]
 """Queues, and the positions of the messages that each of them gets."""
@@ -59,6 +61,19 @@ class Mix:
         self.members = dict(zip(routed, range(len(routed)), strict=True))
         """Each route and head once, with the position of a message that has it."""
 
+    @classmethod
+    def of(cls, runs: Iterable[RoutedRun]) -> Mix:
+        """Make a mix of neighbouring runs."""
+        known: dict[tuple[CachedRoute, Head], RoutedHead] = {}
+        routed: list[RoutedHead] = []
+        contents: list[bytes] = []
+        for run in runs:
+            alike = (run.route, run.head)
+            one = known.get(alike) or known.setdefault(alike, RoutedHead(*alike))
+            routed += [one] * len(run.contents)
+            contents += run.contents
+        return cls(routed, contents, sum(map(len, contents)))
+
     def __len__(self) -> int:
         return len(self._routed)
 
@@ -74,6 +89,14 @@ class Mix:
             return self
         contents = self._contents[:count]
         return Mix(self._routed[:count], contents, sum(map(len, contents)))
+
+    def by(self, routed: Sequence[RoutedHead]) -> Mix:
+        """Return the same messages with other routes."""
+        return Mix(routed, self._contents, self.size)
+
+    def messages(self) -> Iterator[tuple[RoutedHead, bytes]]:
+        """Go through the messages, each with its route and head."""
+        return zip(self._routed, self._contents, strict=True)
 
     def up_to(self, copies: int) -> Mix:
         """Return the first messages, about so many copies to sort; all of them where there is nothing to sort."""

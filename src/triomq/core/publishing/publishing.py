@@ -33,7 +33,7 @@ would have had the first part published twice).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol, TypeVarTuple
 
@@ -42,29 +42,31 @@ import trio
 from triomq.actors import Ref
 from triomq.core.access import Permissions
 from triomq.core.memory import MESSAGE_OVERHEAD
-from triomq.core.message import QueueMessage, Stretch
+from triomq.core.message import Stretch, properties_of
 from triomq.core.persistence.persistence import MOST_UNWRITTEN
 from triomq.core.publishing.fanout import AT_ONCE, FanOut
-from triomq.core.publishing.mix import Mix, Taken
+from triomq.core.publishing.mix import Mix, Portion, Taken
 from triomq.core.publishing.pressure import Pressure, PublishingPaused
 from triomq.core.publishing.publish import Offer, Publish, take_now
 from triomq.core.publishing.routed import CachedRoute, RoutedHead, RoutedRun
 from triomq.core.refusals import Forbidden
+from triomq.core.topology.content_routes import ContentRoute
 
 if TYPE_CHECKING:
     from triomq.actors import Source, Turn
     from triomq.core.message import Head
     from triomq.core.publishing.confirms import Receipt
     from triomq.core.publishing.transaction import Transaction
-    from triomq.core.topology.directory import Directory, Finder, Route
-    from triomq.properties import HeaderValue, Properties
+    from triomq.core.topology.directory import Directory, Finder
 
 
 Ts = TypeVarTuple("Ts")
 
 _APART = 64
-"""Messages of a mix that are looked at singly at once, where they are routed by their content: some 10 ms
-with hundreds of bindings. What is looked at and not placed in the same turn is looked at again."""
+"""Messages of a mix that are placed singly at once, while there is a pressure."""
+
+_HEADS = 64
+"""Heads of a mix that are looked up at once, where they are routed by their content."""
 
 Unrouted = Callable[["Head", Sequence[bytes]], None]
 """Called with messages that no queue is bound for."""
@@ -89,6 +91,10 @@ class _IntoQueue:
 
     def may_read(self, name: str) -> bool:
         return self._access.may_read(name)
+
+
+def _any_restarts(portions: Iterable[Portion]) -> bool:
+    return any(queue.actor is None for queues, _ in portions for queue in queues)
 
 
 class Publisher:
@@ -207,37 +213,76 @@ class Publisher:
         version = directory.version
         stale = [one for one in mix.members if one.route.version != version]
         if stale:
-            self._find_all(stale, mix, contents, version)
-            if any(one.route.version != version for one in stale):  # routed by content, or there is a pressure
+            by_content = self._find_all(stale, mix, contents, version)
+            if not self._is_open:  # no route is remembered
                 return self._publish_apart(mix.first(_APART), confirms, unrouted)
+            if by_content:
+                mix = self._follow(mix, by_content, version)
         mix = mix.up_to(AT_ONCE)
         portions = mix.portions()
-        if confirms is not None and any(queue.actor is None for queues, _ in portions for queue in queues):
+        if confirms is not None and _any_restarts(portions):
             return self._publish_apart(mix, confirms, unrouted)  # a restart holds up its own messages alone
+        self._publish_sorted(mix, portions, confirms, unrouted)
+        return Taken(len(mix), [queues for queues, _ in portions])
+
+    def _publish_sorted(
+        self, mix: Mix, portions: Sequence[Portion], confirms: Expecting | None, unrouted: Unrouted | None
+    ) -> None:
+        """Publish a mix whose routes stand."""
         pushes = sum([len(queues) * len(positions) for queues, positions in portions])
         receipt = None if confirms is None else confirms.expect(len(mix), pushes)
-        turn.spent += pushes
+        self._turn.spent += pushes
         self._memory.fresh += mix.size + pushes * MESSAGE_OVERHEAD
         for queues, positions in portions:
             for message in mix.publishes(positions, receipt):
                 self._place(message, queues, unrouted)
-        return Taken(len(mix), [queues for queues, _ in portions])
 
-    def _find_all(self, stale: Iterable[RoutedHead], mix: Mix, contents: Sequence[bytes], version: int) -> None:
-        """Find the routes of a mix that do not stand, as far as they may be remembered; raises what ``admit`` does."""
+    def _find_all(
+        self, stale: Iterable[RoutedHead], mix: Mix, contents: Sequence[bytes], version: int
+    ) -> dict[RoutedHead, ContentRoute]:
+        """Find the routes of a mix that do not stand, as far as they may be remembered; raises what ``admit`` does.
+
+        Returns:
+            How to find the way of messages that are routed by their content; of the first few heads.
+        """
         finders: dict[str, Finder | None] = {}
+        by_content: dict[RoutedHead, ContentRoute] = {}
         for one in stale:
             route = one.route
             if route.sink not in finders:
                 finders[route.sink] = self.finder(route.sink)
             find = finders[route.sink]
             queues = None if find is None or route.keys else find(route.key)
-            if queues is not None:
-                route.queues, route.version = queues, version
-                continue
-            self._admit(RoutedRun(route, one.head, (contents[mix.members[one]],), 0), version)
-            if route.version != version:
-                return
+            if queues is None:
+                found = self._look_up(route, one.head, contents[mix.members[one]])
+                if isinstance(found, ContentRoute):
+                    by_content[one] = found
+                    if len(by_content) == _HEADS:
+                        break
+                    continue
+                self._require_open(one.head, found)
+                if not self._is_open:
+                    break
+                queues = found
+            route.queues, route.version = queues, version
+        return by_content
+
+    def _follow(self, mix: Mix, by_content: Mapping[RoutedHead, ContentRoute], version: int) -> Mix:
+        """Find the way of each message of a mix that is routed by its content; as many as one turn should look into."""
+        turn = self._turn
+        routed: list[RoutedHead] = []
+        standing: dict[tuple[RoutedHead, tuple[Ref, ...]], RoutedHead] = {}
+        for one, content in mix.messages():
+            if one.route.version != version:
+                if one not in by_content or (turn.exhausted and routed):
+                    break
+                queues = by_content[one].find(one.head, content)
+                found = standing.get((one, queues))
+                if found is None:
+                    found = standing[one, queues] = RoutedHead(one.route.found(queues, version), one.head)
+                one = found
+            routed.append(one)
+        return mix.first(len(routed)).by(routed)
 
     def finder(self, sink: str) -> Finder | None:
         """Return how to find the queues of very many keys; None if guards or contents have to be looked at for each.
@@ -312,7 +357,17 @@ class Publisher:
         unrouted: Unrouted | None,
         delay: float = 0.0,
     ) -> int:
-        return max([self.publish(*run, confirms, unrouted, delay) for run in self.admit(runs)], default=0)
+        admitted = self.admit(runs)
+        most = max([len(run.route.queues) for run in admitted], default=0)
+        if len(admitted) > 1 and not delay and most * sum([len(run.contents) for run in admitted]) <= AT_ONCE:
+            mix = Mix.of(admitted)
+            portions = mix.portions()
+            if confirms is None or not _any_restarts(portions):
+                self._publish_sorted(mix, portions, confirms, unrouted)
+                return most
+        for run in admitted:
+            self.publish(*run, confirms, unrouted, delay)
+        return most
 
     def offer(self, run: RoutedRun, confirms: Expecting | None = None) -> Sequence[bytes]:
         """Hand each message of an admitted run to consumers that are there now (AMQP 0-9-1's immediate).
@@ -389,42 +444,48 @@ class Publisher:
     def _admit(self, run: RoutedRun, version: int) -> list[RoutedRun]:
         """Admit one run whose route does not stand."""
         route, head, contents, _ = run
-        if not self._access.may_write(route.sink):
-            raise Forbidden("sink", route.sink)
-        found = self._find(route, head, contents[0])
-        if found.by_headers:
-            return self._admit_singly(run, version)
-        self._require_open(head, found.queues)
+        found = self._look_up(route, head, contents[0])
+        if isinstance(found, ContentRoute):
+            return self._admit_singly(run, found, version)
+        self._require_open(head, found)
         if self._is_open:
-            route.queues, route.version = found.queues, version
+            route.queues, route.version = found, version
             return [run]
-        return [run._replace(route=route.found(found.queues, version))]
+        return [run._replace(route=route.found(found, version))]
 
-    def _admit_singly(self, run: RoutedRun, version: int) -> list[RoutedRun]:
+    def _admit_singly(self, run: RoutedRun, by_content: ContentRoute, version: int) -> list[RoutedRun]:
         """Admit a run whose messages may go different ways; neighbours with the same way stay together."""
-        route, head, contents, size = run
-        admitted: list[RoutedRun] = []
-        for queues, group in groupby(contents, key=lambda content: self._find(route, head, content).queues):
+        route, head, contents, _ = run
+        ways = by_content.find_all(head, contents)
+        standing = {queues: route.found(queues, version) for queues in dict.fromkeys(ways)}
+        for queues in standing:
             self._require_open(head, queues)
-            members = list(group)
-            total_size = size if len(members) == len(contents) else sum(map(len, members))
-            admitted.append(RoutedRun(route.found(queues, version), head, members, total_size))
+        if len(standing) == 1:
+            return [run._replace(route=standing[ways[0]])]
+        admitted: list[RoutedRun] = []
+        start = 0
+        for queues, group in groupby(ways):
+            members = contents[start : start + len(list(group))]
+            start += len(members)
+            admitted.append(RoutedRun(standing[queues], head, members, sum(map(len, members))))
         return admitted
 
-    def _find(self, route: CachedRoute, head: Head, content: bytes) -> Route:
-        """Ask the directory where a message goes; its properties are decoded only if a sink asks for them."""
-        codecs, message = self._directory.codecs, QueueMessage(head, content)
+    def _look_up(self, route: CachedRoute, head: Head, content: bytes) -> tuple[Ref, ...] | ContentRoute:
+        """Return the queues of a route that does not stand, or how to find those of each message.
 
-        def properties() -> Properties | None:
-            return codecs.read(message)
-
-        def headers() -> dict[str, HeaderValue]:
-            found = codecs.read(message)
-            return {} if found is None else found.headers or {}
-
-        if not route.keys:
-            return self._directory.route(route.sink, route.key, headers, properties=properties)
-        return self._directory.route_all(route.sink, (route.key, *route.keys), headers, properties=properties)
+        Raises:
+            Forbidden: The user may not.
+            NoSuchSink: There is none of that name.
+            SinkInternal: Only other sinks may publish into it.
+        """
+        if not self._access.may_write(route.sink):
+            raise Forbidden("sink", route.sink)
+        routes, way = self._directory.content_routes, (route.sink, (route.key, *route.keys))
+        known = routes.get(way)
+        if known is not None:
+            return known
+        found = routes.route(way, head.traits.codec, properties_of(head, content))
+        return routes.add(way) if found.by_headers else found.queues
 
     @property
     def _is_open(self) -> bool:

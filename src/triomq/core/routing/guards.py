@@ -15,7 +15,7 @@ Equality means here what it means in ``predicate``: values are filed by their ki
 found as each other, and a truth value is found as none. What is tried is counted, since others pay for it.
 """
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping
 from typing import Generic, TypeVar, cast
 
 from triomq.core.routing.bindings import Binding, Headers, PropertiesOf, RoutingTable, make_table
@@ -70,8 +70,12 @@ _Filed = dict[Place, dict[str | None, dict[object, dict[_Guard[T], None]]]]
 """Guards by the place, the kind and the value of the condition that they are filed under."""
 
 
-class _Group(Generic[T]):
-    """The guards that a key leads to at once; made for a binding, which stands for all with its key and arguments."""
+class GuardGroup(Generic[T]):
+    """The guards of all bindings with the same key and arguments.
+
+    Args:
+        binding: One of them, which stands for all in the table.
+    """
 
     __slots__ = ("_filed", "_guards", "_others", "_others_weight", "binding")
 
@@ -171,8 +175,8 @@ class Guards(Generic[T]):
 
     def __init__(self, kind: SinkKind) -> None:
         self._kind = kind
-        self._table: RoutingTable[_Group[T]] = make_table(kind)
-        self._groups: dict[Hashable, _Group[T]] = {}
+        self._table: RoutingTable[GuardGroup[T]] = make_table(kind)
+        self._groups: dict[Hashable, GuardGroup[T]] = {}
         self._count = 0
         self._conditions = 0
         self._standard: dict[tuple[str, str], int] = {}  # places that messages' headers have not, and their conditions
@@ -206,7 +210,7 @@ class Guards(Generic[T]):
         where = self._where(binding)
         group = self._groups.get(where)
         if group is None:
-            group = _Group[T](binding)
+            group = GuardGroup[T](binding)
             self._table.add(binding, group)
             self._groups[where] = group
         group.add(binding.predicate, destination)
@@ -242,9 +246,20 @@ class Guards(Generic[T]):
         groups = self._table.match(key, headers)
         if not groups:
             return None
-        values = cast("Values", headers())  # a mapping with fewer keys
+        found, cost = self.admit(groups, headers(), properties)
+        return found, self._table.cost + cost
+
+    def groups(self, key: str) -> Collection[GuardGroup[T]]:
+        """Return what a key leads to in a sink that looks at nothing else to begin with."""
+        return self._table.match(key, dict)
+
+    def admit(
+        self, groups: Collection[GuardGroup[T]], headers: Mapping[str, object], properties: PropertiesOf
+    ) -> tuple[dict[T, None], int]:
+        """Return the destinations of all guards of some groups that let a message pass, and the cost."""
+        values = cast("Values", headers)  # a mapping with fewer keys
         if self._standard:
-            values = with_standard(headers(), properties(), self._standard)
+            values = with_standard(headers, properties(), self._standard)
         found: dict[T, None] = {}
         steps = sum([group.admit(values, found) for group in groups])
-        return found, self._table.cost + steps // _PER_PUSH
+        return found, steps // _PER_PUSH

@@ -11,7 +11,7 @@ from triomq.actors import InPlaceActor, Ref, Request
 from triomq.core.packing import pack_arguments
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.routing.bindings import Binding, Headers, PropertiesOf, RoutingTable, Target, make_table
-from triomq.core.routing.guards import Guards, guard_weight
+from triomq.core.routing.guards import GuardGroup, Guards, guard_weight
 from triomq.core.topology.options import SinkKind, SinkOptions
 from triomq.core.topology.policy import Policies, Policy, sink_options
 from triomq.core.topology.requests import SinkUnused
@@ -182,6 +182,12 @@ class SinkState:
                     break
         return Found(found, by_headers, cost)
 
+    def by_key(self, key: str) -> "ByKey | None":
+        """Return what a key alone says; None where headers or other properties count from the beginning."""
+        if self.options.kind in (SinkKind.HEADERS, SinkKind.CONSISTENT_HASH):
+            return None
+        return ByKey(self.table.match(key, dict), () if self.guards is None else self.guards.groups(key))
+
     def _hashed(self, key: str, headers: Headers, properties: "PropertiesOf") -> str:
         """Return the text by which a consistent-hash sink chooses; all that lack what is asked for belong together."""
         options = self.options
@@ -191,6 +197,18 @@ class SinkState:
             found = properties()
             return "" if found is None else _text(getattr(found, options.hash_property))
         return key
+
+
+class ByKey(NamedTuple):
+    """Where a key leads.
+
+    Args:
+        destinations: Where each message with it goes.
+        groups: Guards that have to be asked besides.
+    """
+
+    destinations: Collection["Destination"]
+    groups: Collection["GuardGroup[Destination]"]
 
 
 class Found(NamedTuple):

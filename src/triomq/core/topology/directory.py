@@ -13,7 +13,7 @@ Rules:
 - What one route may cost is limited (``_MOST_WORK``), since bindings of sinks to sinks can multiply.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from triomq.core.refusals import TooManyKeys
 from triomq.core.routing.bindings import Headers, PropertiesOf
 from triomq.core.routing.sink import Destination, SinkState
 from triomq.core.topology.chores import Chores
+from triomq.core.topology.content_routes import ContentRoutes, queues_among
 from triomq.core.topology.observer import MessageObservers, Observers
 from triomq.core.topology.policy import Policies
 from triomq.core.topology.quotas import Quotas
@@ -76,18 +77,6 @@ def _none() -> None:
 
 def _none_to_spend(pushes: int) -> None:
     """Count nothing: no domain has been started."""
-
-
-def _queues_among(found: Collection[Destination]) -> tuple[Ref, ...] | None:
-    """Return the queues that bindings lead to; None if one leads to a sink."""
-    queues: dict[Ref, None] = {}
-    for destination in found:
-        if isinstance(destination, QueueState):
-            if not destination.gone:
-                queues[destination.ref] = None
-        elif not destination.gone:
-            return None
-    return tuple(queues)
 
 
 _MOST_WORK = 20_000
@@ -140,6 +129,7 @@ class Directory:
         self.stages: Stages | None = None  # what waits for its commit, if anything ever did (``stages_of``)
         self.ledgers: Ledgers | None = None  # what groups have leased, if any ever did (``ledgers_of``)
         self.version = 0
+        self.content_routes = ContentRoutes(self)
         self._sessions = 0
         self.idle_wanted: list[Callable[[], None]] = []
 
@@ -315,7 +305,7 @@ class Directory:
             found = match(key, dict)
             known = seen.get(id(found))
             if known is None:
-                known = seen[id(found)] = found, _queues_among(found)
+                known = seen[id(found)] = found, queues_among(found)
             return known[1]
 
         return find

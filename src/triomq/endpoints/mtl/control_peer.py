@@ -1,6 +1,8 @@
-"""One control session of the MTL endpoint: log-in, a profile, leases, and the profile's commands.
+"""One control session of the MTL endpoint: its log-in, its turn, and its end.
 
     frames ──> engine.receive ──> event ──> _HANDLERS ──> an answer, now or later ──> the next command that waits
+
+What a session asks for once it is logged in stands in ``session_commands.py``.
 
 Rules:
 
@@ -16,22 +18,20 @@ Rules:
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import trio
 
 from triomq.core import PublishingPaused, Restarting
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.peer_listener import PeerListener
-from triomq.endpoints.mtl.leases import LeaseTerms
 from triomq.endpoints.mtl.listener import is_made, number_of
 from triomq.endpoints.mtl.login import MTLLogin, make_login
 from triomq.endpoints.mtl.mtl_peer import MTLPeer
-from triomq.endpoints.mtl.profile import BadRequest, ResourceProfile
+from triomq.endpoints.mtl.profile import ResourceProfile
 from triomq.endpoints.mtl.refusals import code_of
+from triomq.endpoints.mtl.session_commands import ask_lease, call_profile, choose_profile, release_lease
 from triomq.errors import (
     AccessRefused,
     ActorStopped,
@@ -66,15 +66,10 @@ _FREE_FAILURES, _MOST_FAILURES = 3, 10
 _LONGEST_DELAY: Final = 30.0
 """Seconds that a 401 is held back at most."""
 
-_MOST_DESCRIBED: Final = 1_000
-"""Resources of one direction that Profile.Describe lists."""
-
 _CHOOSE_NONE: Final = "choose no identity of your own, so that no other peer can take it; ZeroMQ makes one"
 
 _NUMBERS: Final = 8
 """Numbers of requests that a session remembers: several clients of a proxy may be taken for one, for so long."""
-
-_DESCRIBE: Final = "profile.describe"
 
 
 class MTLControlPeer(MTLPeer):
@@ -86,9 +81,12 @@ class MTLControlPeer(MTLPeer):
     _failures = 0
     _answer_at = inf  # when a 401 that is held back is due
     _event: ControlServerEvent | None = None  # the command that is to be answered
+    _put_off_event: ControlServerEvent | None = None  # the one that waits for another turn
     _idle_for = _GUEST_SECONDS
-    _host = ""  # the virtual host that was asked for
-    _profile: ResourceProfile | None = None
+    asked_host = ""
+    """The virtual host that it has named, which may be none."""
+    profile: ResourceProfile | None = None
+    """The one that was chosen."""
     _numbers: tuple[bytes, ...] = ()  # of the last requests
 
     def __init__(
@@ -118,7 +116,7 @@ class MTLControlPeer(MTLPeer):
         elif event is not None:
             self._event = event
             if self.system.turn.exhausted:  # by lists, or large messages: the engine lets what follows wait
-                self.in_turn(self._go_on_working)
+                self._put_off(event)
             else:
                 self._work()
         self.ref.touch()
@@ -136,10 +134,12 @@ class MTLControlPeer(MTLPeer):
             try:
                 is_answered = _HANDLERS[type(event)](self, event)
             except Restarting as restarting:
-                self.when_restarted(restarting, self._go_on_working)
+                self._put_off_event = event
+                self.when_restarted(restarting, self._try_again)
                 return
             except PublishingPaused as paused:
-                self.when_open(paused.pressure, self._go_on_working)
+                self._put_off_event = event
+                self.when_open(paused.pressure, self._try_again)
                 return
             except (Refused, ActorStopped, HandlerFailed) as error:
                 self._refuse(error)
@@ -148,13 +148,19 @@ class MTLControlPeer(MTLPeer):
                 return
             self._event = self.engine.next_event()
             if self._event is not None and self.system.turn.exhausted:
-                self.in_turn(self._go_on_working)
+                self._put_off(self._event)
                 return
 
-    def _go_on_working(self) -> None:
-        """Try again what could not be done."""
-        self._work()
-        self.ref.touch()
+    def _put_off(self, event: ControlServerEvent) -> None:
+        """Act on a command in another turn."""
+        self._put_off_event = event
+        self.in_turn(self._try_again)
+
+    def _try_again(self) -> None:
+        """Act on the command that was put off, unless it has been answered meanwhile, since its user has gone."""
+        if self._event is not None and self._event is self._put_off_event:
+            self._work()
+            self.ref.touch()
 
     def _look_for_next(self) -> None:
         """Go on with the commands that wait, unless another one came first."""
@@ -164,7 +170,8 @@ class MTLControlPeer(MTLPeer):
     def _answered(self) -> None:
         """Go on behind a command that is answered, in a turn of its own."""
         self._event = self.engine.next_event()
-        self._go_on_working()
+        self._work()
+        self.ref.touch()
 
     def after_batch(self) -> None:
         """Send the answers; let go who has no session."""
@@ -191,7 +198,7 @@ class MTLControlPeer(MTLPeer):
         if not self.hub.make_room_for(self):
             self.engine.refuse(503, "there are as many sessions as there may be; try again later")
             return True
-        self._host = event.virtual_host
+        self.asked_host = event.virtual_host
         self.hub.add_session(self)
         if not self._enter_as_guest():
             # "To challenge a client, the server responds with 401", whatever virtual host it has named: which ones
@@ -216,7 +223,7 @@ class MTLControlPeer(MTLPeer):
         self.withdraw()
         self.user = ""
         self.until = inf
-        self._login = self._profile = None
+        self._login = self.profile = None
         self._idle_for = _GUEST_SECONDS
 
     def _authorize(self, event: AuthorizeReceived) -> bool:
@@ -246,20 +253,22 @@ class MTLControlPeer(MTLPeer):
         try:
             self._enter(user)
         except Refused as refused:
+            self._forget_login()
             self._refuse(refused)
+            self.engine.expire()  # of the user before it nothing is left
 
     def _enter(self, user: str) -> bool:
         """Work in the virtual host as a user, and return that; raises what ``enter`` does."""
-        domain = self.hub.config.virtual_hosts.get(self._host)
+        domain = self.hub.config.virtual_hosts.get(self.asked_host)
         if domain is None:
-            raise NotFound(f"there is no virtual host {self._host!r}")
+            raise NotFound(f"there is no virtual host {self.asked_host!r}")
         if self.entered and self.session.user != user:
             self.hub.leases.end_all_of(self.session, "its session has another user now")
             self.withdraw()
         if not self.entered:
-            self.enter(user, domain, virtual_host=self._host)
+            self.enter(user, domain, virtual_host=self.asked_host)
             self.note(logging.INFO, "session opened")
-        self._profile = None
+        self.profile = None
         self._idle_for = self.hub.config.session_seconds
         self.engine.ready(self.hub.profile_names)
         self.reschedule()
@@ -287,88 +296,13 @@ class MTLControlPeer(MTLPeer):
         else:
             self._answered()
 
-    # Profiles and leases
+    # Answers
 
-    def _choose(self, event: ProfileChosen) -> bool:
-        profile = self.hub.profiles[event.profile.lower()]
-        profile.prepare(self)
-        self._profile = profile
-        return self._answer_when_safe({})
-
-    def _lease(self, event: DataLeaseAsked) -> bool:
-        """Grant a lease, or the one that the client had, whose flow ends then."""
-        profile = self._profile
-        assert profile is not None  # the engine lets nobody ask before
-        offered = profile.reader_confirms if event.direction == "reader" else profile.writer_confirms
-        if event.confirm not in offered:
-            self.engine.refuse(501, f"profile {profile.name!r} does not confirm this way; it offers {sorted(offered)}")
-            return True
-        require = profile.require_reader if event.direction == "reader" else profile.require_writer
-        for resource in event.resources:
-            require(self, resource)
-        terms = LeaseTerms(
-            self.session.user,
-            self.connection.user,
-            self._host,
-            profile,
-            event,
-            event.prefetch or self.hub.config.prefetch,
-        )
-        lease = self.hub.leases.find(event.lease) if event.lease else None
-        if lease is None or not lease.terms.are_those_of(terms):
-            lease = self.hub.leases.grant(terms, self.session, self.directory)
-        elif lease.flow is not None:
-            lease.flow.lose_lease("its client has asked for its lease anew")
-        self.engine.grant_lease(lease.token, self.hub.data_port)
-        return True
-
-    def _release(self, event: LeaseReleased) -> bool:
-        """End a lease, if it is one of the same user's."""
-        lease = self.hub.leases.find(event.lease)
-        if lease is not None and (lease.terms.user, lease.terms.virtual_host) == (self.session.user, self._host):
-            self.hub.leases.end(lease, "its client has released it")
-        self.engine.done()
-        return True
-
-    # The profile's own commands
-
-    def _call(self, event: CommandReceived) -> bool:
-        """Do a command of the profile, and answer when what it has recorded is on disk."""
-        profile = self._profile
-        assert profile is not None
-        command = profile.commands.get(event.command)
-        if command is None:
-            if event.command != _DESCRIBE:
-                self.engine.refuse(501, f"profile {profile.name!r} has no such command; Profile.Describe lists them")
-                return True
-            self._done(self._describe(profile))
-            return True
-        try:
-            arguments = msgspec.convert(event.arguments, command.arguments)
-        except msgspec.ValidationError as error:
-            raise BadRequest(f"{command.name}: {error}") from None
-        return self._answer_when_safe(command.call(profile, self, arguments))
-
-    def _describe(self, profile: ResourceProfile) -> dict[str, object]:
-        """Return what a program can find out about the profile that it has chosen."""
-        return {
-            "profile": profile.name,
-            "commands": sorted(command.name for command in profile.commands.values()),
-            "readers": {
-                "confirm": sorted(profile.reader_confirms),
-                "resources": list(islice(profile.resources(self, reading=True), _MOST_DESCRIBED)),
-            },
-            "writers": {
-                "confirm": sorted(profile.writer_confirms),
-                "resources": list(islice(profile.resources(self, reading=False), _MOST_DESCRIBED)),
-            },
-        }
-
-    def _answer_when_safe(self, fields: dict[str, object]) -> bool:
+    def answer_when_safe(self, fields: dict[str, object]) -> bool:
         """Answer 200, when all is on disk that was recorded by now."""
         persistence = self.directory.persistence
         if persistence is None or persistence.sync_point <= persistence.journal.committed:
-            self._done(fields)
+            self.done(fields)
             return True
         persistence.when_committed(
             persistence.sync_point, partial(self.in_turn, self._answer_safe, self._event, fields)
@@ -377,10 +311,10 @@ class MTLControlPeer(MTLPeer):
 
     def _answer_safe(self, event: ControlServerEvent | None, fields: dict[str, object]) -> None:
         if self._event is event and not self._left:
-            self._done(fields)
+            self.done(fields)
             self._answered()
 
-    def _done(self, fields: dict[str, object]) -> None:
+    def done(self, fields: dict[str, object]) -> None:
         """Answer 200, or 500 if the answer is nothing that JSON can say."""
         try:
             self.engine.done(fields)
@@ -451,10 +385,10 @@ class MTLControlPeer(MTLPeer):
 _HANDLERS: Final[Mapping[type, Callable[[MTLControlPeer, Any], bool]]] = {
     OpenReceived: MTLControlPeer._open_session,
     AuthorizeReceived: MTLControlPeer._authorize,
-    ProfileChosen: MTLControlPeer._choose,
-    DataLeaseAsked: MTLControlPeer._lease,
-    LeaseReleased: MTLControlPeer._release,
-    CommandReceived: MTLControlPeer._call,
+    ProfileChosen: choose_profile,
+    DataLeaseAsked: ask_lease,
+    LeaseReleased: release_lease,
+    CommandReceived: call_profile,
     CloseReceived: MTLControlPeer._close_session,
 }
 """What each command does; whether it is answered by now."""

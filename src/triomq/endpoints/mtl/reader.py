@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from triomq.core import Batch, Outcome, Restarting, Subscription, Window, body_of, settle
 from triomq.endpoints.mtl.content import MTL_CODEC
 from triomq.endpoints.mtl.profile import ContentSource, ResourceProfile
-from triomq.errors import ActorStopped, HandlerFailed, Refused
+from triomq.errors import ActorError, Refused
 from triomq.protocols.mtl import EMPTY_TABLE, ConfirmRun, ContentsRejected, Dismissed, Summoned, content_suffix
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class SummonedResource:
             self.take_from(queue)
         except Restarting as restarting:
             self._reader.flow.when_restarted(restarting, partial(self._try_again, queue, reason))
-        except (Refused, ActorStopped, HandlerFailed):
+        except (Refused, ActorError):
             if not self._is_still_there():
                 self.source_ended(reason)
 
@@ -94,7 +94,7 @@ class SummonedResource:
             return bool(self.subscriptions)
         try:
             self._reader.profile.require_reader(self._reader.flow, self.name)
-        except Refused:
+        except (Refused, ActorError):
             return False
         return True
 

@@ -1,0 +1,1 @@
+"""``open_micromsg``: the MicroMsg2 client for Trio."""
