@@ -5,7 +5,14 @@ import trio
 import trio.testing
 
 from endpoints.conftest import counts, crash
-from endpoints.micromsg.client import USUAL, WITHOUT_ACKS, dial, listening, micromsg_endpoint, open_micromsg_broker
+from endpoints.micromsg.client import (
+    USUAL,
+    WITHOUT_ACKS,
+    dial,
+    listening,
+    micromsg_endpoint,
+    open_micromsg_broker,
+)
 from triomq.app import Broker
 from triomq.core import DeleteQueue, Properties
 from triomq.protocols.micromsg import HandshakeExtension, Settings

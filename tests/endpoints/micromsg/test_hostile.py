@@ -237,7 +237,7 @@ async def test_log_in_is_required_where_nobody_else_may_come_in() -> None:
             login * 2 + b"\x02\x01\x02\x03x": b"401",
             login * 2 + b"\x02\x01\x02\x01x": b"400",
             login * 2 + b"\x02\x01\x06\x01NOPE\0": b"401",
-            handshake() + login: b"401",
+            handshake() * 2: b"412",
         }.items():
             *_, (flags, text) = await converse(broker, octets)
             assert (flags, text[:3]) == (4, code), octets
@@ -272,3 +272,17 @@ async def test_client_that_sends_octet_by_octet_is_understood(live: Broker) -> N
             while await stream.receive_some(65536):
                 pass
     assert await counts(live, "q") == (2, 0)
+
+
+async def test_broker_that_is_cancelled_does_not_say_that_queues_are_deleted() -> None:
+    with trio.CancelScope() as scope:
+        async with open_micromsg_broker() as broker:
+            await broker.declare_queue("q", durable=False)
+            peer = MicroMsgPeer(await open_socket(broker))
+            await peer.open()
+            await peer.subscribe("queue/q")
+            scope.cancel()
+            await trio.sleep_forever()
+    with pytest.raises(AssertionError, match="the stream has ended"):
+        await peer.until(lambda: bool(peer.answers))
+    await peer.hang_up()
