@@ -245,7 +245,7 @@ class MicroMsgEngine:
         """Read an ERROR in the place of a handshake, or what looks like one: other protocols begin with letters."""
         data = self._rest
         if data[0] not in (ERROR, ERROR | LARGE):
-            raise PeerError(400, f"{data[:8]!r} is the beginning of another protocol", is_told=False)
+            raise PeerError(400, f"{data[0]:#04x} begins no handshake, but another protocol", is_told=False)
         start = 5 if data[0] & LARGE else 2
         stop = start + min(int.from_bytes(data[1:start], "big"), LONGEST_REPORT)
         if len(data) >= start and len(data) >= stop:

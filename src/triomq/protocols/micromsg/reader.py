@@ -368,7 +368,7 @@ class MicroMsgReader:
         """Return whether a message with a number that is not due is to be taken."""
         window = self._window
         if self._series is not None:
-            raise PeerError(400, f"sequence number {sequence} in the middle of message {window.next}")
+            raise PeerError(400, f"sequence number {sequence} in the middle of another message")
         if not sequence:
             raise PeerError(400, "sequence number 0; numbers are 1 to 65535")
         self._end_run()
