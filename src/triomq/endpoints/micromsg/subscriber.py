@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 MOST_FILTERS: Final = 100
 """Subscriptions of one connection: each message of a topic is compared with all of its filters."""
 
+_KEY: Final = "key"
+"""What else SUBSCRIBE may say of a topic: the routing key, or the pattern, that messages must have."""
+
 _ALL: Final = {SinkKind.TOPIC: "#", SinkKind.CONSISTENT_HASH: "1"}
 """The key that lets all messages through, or as many as one subscriber should have."""
 
@@ -176,7 +179,7 @@ class Subscriber:
 
     def _binding(self, topic: TopicQueue, event: SubscribeAsked) -> Binding:
         options = self._connection.directory.sinks[topic.name].options
-        key = _ALL.get(options.kind, "")
+        key = event.options.get(_KEY, _ALL.get(options.kind, ""))
         predicate = make_predicate(map(_condition, event.conditions)) if event.conditions else None
         return make_binding(topic.name, Target.QUEUE, topic.queue, key, predicate=predicate)
 

@@ -26,7 +26,7 @@ Rules:
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -245,7 +245,7 @@ class MicroMsgEngine:
         """Read an ERROR in the place of a handshake, or what looks like one: other protocols begin with letters."""
         data = self._rest
         if data[0] not in (ERROR, ERROR | LARGE):
-            raise PeerError(400, f"{data[:8]!r} is the beginning of another protocol", is_told=False)
+            raise PeerError(400, f"{data[0]:#04x} begins no handshake, but another protocol", is_told=False)
         start = 5 if data[0] & LARGE else 2
         stop = start + min(int.from_bytes(data[1:start], "big"), LONGEST_REPORT)
         if len(data) >= start and len(data) >= stop:
@@ -428,16 +428,20 @@ class MicroMsgEngine:
         head = len(properties).to_bytes(2, "big") + properties
         if self._translator is not None:
             head = self._say_type(*self._translator.translate(properties))
-        for length, some in groupby(bodies, len):
-            alike = list(some)
-            if length > self._settings.max_payload:
-                for body in alike:
+        for form, some in groupby(bodies, self._form_of):
+            if form == "fragments":
+                for body in some:
                     self._send_fragments(front, head, memoryview(body))
                 continue
-            is_large = length > _SMALL
-            size = length.to_bytes(4 if is_large else 1, "big")
-            self.outbox.messages(self._sending.sent + 1, front + head + size, alike, LARGE if is_large else 0)
+            alike = list(some)
+            number, is_large = self._sending.sent + 1, form == "large"
+            self.outbox.bodies(number, front + head, alike, is_large=is_large)
             self._sending.took(len(alike))
+
+    def _form_of(self, body: bytes) -> Literal["small", "large", "fragments"]:
+        """Return in which frames a body goes."""
+        size = len(body)
+        return "small" if size <= _SMALL else "large" if size <= self._settings.max_payload else "fragments"
 
     def send_contents(
         self, destination: str, contents: Sequence[bytes], *, properties_stop: int, body_start: int

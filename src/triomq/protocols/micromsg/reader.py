@@ -229,81 +229,107 @@ class MicroMsgReader:
         """Read messages from ``position`` on; return where something else begins, or what is not whole."""
         if not self.allows_messages:
             raise PeerError(401, "a message before the log-in; log in by x-sasl first")
-        end, begins, from_bytes = len(data), data.startswith, int.from_bytes
-        contents, add, window = self._contents, self._contents.append, self._window
-        due = (window.last + len(contents)) % SEQUENCES + 1
-        look = _FIRST_LOOK
+        end, begins = len(data), data.startswith
         while position < end:
-            is_part = self._series is not None
-            stop = self._walk(data, position, due)
+            is_plain = self._series is None
+            stop = self._walk(data, position)
             if stop <= 0:
                 return position if not stop else -stop
-            contents, add = self._contents, self._contents.append
-            due = (window.last + len(contents)) % SEQUENCES + 1
-            last, flags = self._shape, data[position]
-            length = stop - position
-            position = stop
-            if last is None or is_part or flags & CONTINUED:
-                continue
-            front, skip, replaced = last.front, last.skip, last.replaced
-            behind = 3 + len(front)
-            if replaced:
-                skip = behind
-            size_end = behind + (4 if flags & LARGE else 1)
-            whole = data[position - length + 3 : position - length + size_end]
-            while True:
-                if begins(whole, position + 3) and begins(whole, position + length + 3):
-                    limit = min(end, position + look * length)
-                    started, count = position, len(contents)
-                    # The hot loop: same front and same length, so only number and body are new.
-                    while begins(whole, position + 3) and (stop := position + length) <= limit:
-                        add(data[position + skip : stop])
-                        position = stop
-                    taken = len(contents) - count
-                    right = self._count_due(data, started, taken, length, flags, due)
-                    if right < taken:
-                        del contents[count + right :]
-                        position = started + right * length
-                    if replaced and right:
-                        contents[count:] = [replaced + content for content in contents[count:]]
-                    due = (due + right - 1) % SEQUENCES + 1
-                    if right < taken:
-                        look = _FIRST_LOOK
-                        break
-                    if stop > limit and limit < end:
-                        look *= 4
-                        continue
-                if flags:
-                    break
-                # Bodies of other lengths.
-                taken, number = 0, due
-                while taken < _VARIED and begins(front, position + 3):
-                    at = position + behind
-                    if at >= end or (stop := at + 1 + data[at]) > end:
-                        break
-                    if from_bytes(data[position : position + 3], "big") != number or number > SEQUENCES:
-                        break
-                    add(replaced + data[position + skip : stop] if replaced else data[position + skip : stop])
-                    number += 1
-                    taken += 1
-                    position = stop
-                due = (number - 1) % SEQUENCES + 1
-                if taken < _VARIED:
-                    break
+            last, flags, start, position = self._shape, data[position], position, stop
+            if is_plain and last is not None and begins(last.front, position + 3) and not flags & CONTINUED:
+                position = self._read_like(data, start, stop, last)
         return position
+
+    def _read_like(self, data: bytes, start: int, position: int, last: ReadShape) -> int:
+        """Read messages behind one of a shape that are of the same; return where others begin.
+
+        Args:
+            data: octets.
+            start: where the one before begins.
+            position: where it ends.
+            last: its shape.
+        """
+        flags, length, look = data[start], position - start, _FIRST_LOOK
+        size_end = 3 + len(last.front) + (4 if flags & LARGE else 1)
+        whole = data[start + 3 : start + size_end]
+        while True:
+            if data.startswith(whole, position + 3):
+                stop = min(len(data), position + look * length)
+                found = self._read_same_length(data, position, stop, length, whole, last)
+                look = look * 4 if found > stop - length else _FIRST_LOOK
+                if found > position:
+                    position = found
+                    continue
+            if flags:
+                return position
+            found = self._read_same_front(data, position, last)
+            if found < position:
+                return -found
+            position = found
+
+    def _read_same_length(
+        self, data: bytes, position: int, end: int, length: int, whole: bytes, last: ReadShape
+    ) -> int:
+        """Read messages that differ in number and body alone; return where others begin.
+
+        Args:
+            data: octets.
+            position: where the first one begins.
+            end: up to where they are looked for.
+            length: octets of each.
+            whole: octets from the destination up to the body.
+            last: their shape.
+        """
+        contents, begins = self._contents, data.startswith
+        add, count, start = contents.append, len(contents), position
+        skip = 3 + len(last.front) if last.replaced else last.skip
+        due = (self._window.last + count) % SEQUENCES + 1
+        # The hot loop: a comparison and a slice.
+        while begins(whole, position + 3) and (stop := position + length) <= end:
+            add(data[position + skip : stop])
+            position = stop
+        taken = len(contents) - count
+        right = self._count_due(data, start, taken, length, data[start - length], due)
+        if right < taken:
+            del contents[count + right :]
+        if last.replaced:
+            contents[count:] = [last.replaced + content for content in contents[count:]]
+        return start + right * length
 
     def _count_due(self, data: bytes, start: int, count: int, length: int, flags: int, due: int) -> int:
         """Return how many messages of one length have the same flags and the numbers that are due."""
-        stop = start + count * length
         columns = (bytes((flags,)) * count, *columns_of(due, count))
         for offset, wanted in enumerate(columns):
-            found = data[start + offset : stop : length]
+            found = data[start + offset : start + count * length : length]
             if found != wanted[:count]:
                 count = next(place for place in range(count) if found[place] != wanted[place])
-                stop = start + count * length
         return count
 
-    def _walk(self, data: bytes, position: int, due: int) -> int:
+    def _read_same_front(self, data: bytes, position: int, last: ReadShape) -> int:
+        """Read messages that differ in number and body, of which the length is one octet; return where others begin.
+
+        Less than nothing means that others do begin there; else they may be of one length by now.
+        """
+        begins, end, from_bytes, add = data.startswith, len(data), int.from_bytes, self._contents.append
+        front, replaced = last.front, last.replaced
+        behind = 3 + len(front)
+        skip = behind if replaced else last.skip
+        due = (self._window.last + len(self._contents)) % SEQUENCES + 1
+        for number in range(due, min(due + _VARIED, SEQUENCES + 1)):
+            at = position + behind
+            # Flags and number are three octets: no flags are set.
+            if (
+                not begins(front, position + 3)
+                or at >= end
+                or (stop := at + 1 + data[at]) > end
+                or from_bytes(data[position : position + 3], "big") != number
+            ):
+                return -position
+            add(replaced + data[position + skip : stop] if replaced else data[position + skip : stop])
+            position = stop
+        return position
+
+    def _walk(self, data: bytes, position: int) -> int:
         """Read one message; return where it ends, 0 if it is not whole or none, and less if nothing came of it."""
         flags, end = data[position], len(data)
         if flags & ~(LARGE | CONTINUED):
@@ -326,7 +352,7 @@ class MicroMsgReader:
             self._needed = stop - position
             return 0
         sequence = data[position + 1] << 8 | data[position + 2]
-        if sequence != due and not self._is_new(sequence):
+        if sequence != (self._window.last + len(self._contents)) % SEQUENCES + 1 and not self._is_new(sequence):
             return -stop
         if flags & CONTINUED or self._series is not None:
             self._take_part(data[at:behind], data[start:stop], is_last=not flags & CONTINUED)
@@ -342,7 +368,7 @@ class MicroMsgReader:
         """Return whether a message with a number that is not due is to be taken."""
         window = self._window
         if self._series is not None:
-            raise PeerError(400, f"sequence number {sequence} in the middle of message {window.next}")
+            raise PeerError(400, f"sequence number {sequence} in the middle of another message")
         if not sequence:
             raise PeerError(400, "sequence number 0; numbers are 1 to 65535")
         self._end_run()
