@@ -8,7 +8,7 @@ import struct
 from typing import NamedTuple
 from urllib.parse import quote
 
-DEADLINE = 6.0
+DEADLINE = 60.0
 COMMAND, EXTENSION, ERROR, LARGE, CONTINUED = 1, 2, 4, 8, 16
 
 

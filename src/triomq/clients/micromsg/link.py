@@ -22,7 +22,7 @@ import trio
 from triomq.clients.amqp.pending_reply import PendingReply
 from triomq.clients.micromsg.refusals import AGAIN, error_of
 from triomq.clients.transport_link import BUFFERED_MOST, CLOSE_TIMEOUT, UNTAKEN_MOST, TransportLink
-from triomq.errors import Disconnected, RemoteProtocolError, TriomqError
+from triomq.errors import AccessRefused, Disconnected, Refused, RemoteProtocolError, TriomqError
 from triomq.protocols.micromsg import (
     CommandAnswered,
     EndOfStream,
@@ -303,9 +303,18 @@ class MicroMsgLink(TransportLink):
         self.end(error_of(event.code, text), may_return=event.code in AGAIN and self.opened.done)
 
     def _failed(self, event: Failed) -> None:
-        self.end(
-            RemoteProtocolError(f"{self.place} does not keep to MicroMsg2: {event.code} {event.text}"),
-            may_return=False,
+        self.end(self._failure(event), may_return=False)
+
+    def _failure(self, event: Failed) -> TriomqError:
+        if self.opened.done or event.code != 501:
+            return RemoteProtocolError(f"{self.place} does not keep to MicroMsg2: {event.code} {event.text}")
+        if "x-sasl" in event.text:
+            return AccessRefused(
+                f"the broker at {self.place} lets nobody in without a log-in; write micromsg://user:password@host:port"
+            )
+        return Refused(
+            f"the peer at {self.place} requires what this client was not given: {event.text}; see extensions= of "
+            "open_micromsg"
         )
 
     def _silent(self, event: Silent) -> None:
