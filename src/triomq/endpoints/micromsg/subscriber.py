@@ -22,6 +22,7 @@ from triomq.core import (
     Comparison,
     Condition,
     DeclareQueue,
+    DeleteQueue,
     Forbidden,
     Overflow,
     QueueOptions,
@@ -166,9 +167,13 @@ class Subscriber:
         self._declare(topic)
         try:
             self._bind(topic, event.subscription_id, binding)
-        finally:
+        except Restarting:
+            raise  # it is tried again
+        except (Refused, ActorError):
             if not topic.filters:
+                connection.ask_unguarded(connection.domain, DeleteQueue(topic.queue, client.session))
                 connection.hub.kept.forget(topic)
+            raise
         source = self._sources.get((True, name))
         if source is None:
             source = Source(destination, event.number, set(), topic)
