@@ -359,6 +359,17 @@ async def test_crash_of_the_endpoint_ends_what_is_kept(broker: Broker) -> None:
     assert (kept(broker), own_queues(broker)) == (0, [])
 
 
+async def test_topic_that_was_deleted_and_declared_again_is_subscribed_to_again(broker: Broker) -> None:
+    peer = await dial(broker).open()
+    await peer.subscribe("topic/t", id="mine")
+    await broker.sink("t").delete()
+    await broker.declare_sink("t", "fanout", durable=False)
+    await peer.send("topic/t", b"1")
+    assert await peer.subscribe("topic/t", id="mine") == 200
+    await peer.send("topic/t", b"2")
+    assert await peer.bodies(1) == [b"2"]
+
+
 async def test_key_that_means_nothing_leaves_nothing_behind(broker: Broker) -> None:
     await broker.declare_sink("hash", "x-consistent-hash", durable=False)
     peer = await dial(broker).open()

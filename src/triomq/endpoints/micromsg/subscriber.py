@@ -197,8 +197,8 @@ class Subscriber:
     def _bind(self, topic: TopicQueue, subscription_id: str, binding: Binding) -> None:
         """Bind an id's filter in place of the one that it had."""
         connection, session = self._connection, self._client.session
-        if not topic.uses(binding):
-            connection.ask_unguarded(connection.domain, Bind(binding, session))
+        # Also where another id has the same filter: the topic may have been deleted since, and its bindings with it.
+        connection.ask_unguarded(connection.domain, Bind(binding, session))
         before = topic.filters.get(subscription_id)
         if before is None:
             topic.filters[subscription_id] = TopicFilter(topic, subscription_id, binding)
