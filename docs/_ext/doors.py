@@ -18,6 +18,7 @@ HEADER = "header: "
 WORDS = {
     "": "yes",
     "text": "as text",
+    "number": "as number",
     "no word": "no word for it",
     "unmapped": "not carried",
     "used": "used",
@@ -37,11 +38,12 @@ def listed(names: Iterable[str], doors: Doors) -> str:
 
 def summary(doors: Doors, way_in: Way, way_out: Way) -> str:
     """Say in a few words what survives between two ways."""
-    found: dict[str, list[str]] = {"kept": [], "text": [], "own": [], "lost": []}
+    found: dict[str, list[str]] = {"kept": [], "text": [], "number": [], "own": [], "lost": []}
     for name in doors.properties:
         found[outcome(name, way_in, way_out)].append(name)
     if not found["lost"] and not found["own"]:
-        return "all; types of headers are lost" if found["text"] else "all"
+        changed = {"headers become texts": found["text"], "booleans become numbers": found["number"]}
+        return "; ".join(["all", *(text for text, names in changed.items() if names)])
     if len(found["lost"]) < len(found["kept"]):
         text = f"all but {listed(found['lost'], doors)}"
     else:

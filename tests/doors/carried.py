@@ -11,10 +11,10 @@ import msgspec
 
 TABLE = Path(__file__).parent.parent.parent / "docs" / "topics" / "doors.toml"
 
-Kind = Literal["text", "no word", "unmapped", "used", "own"]
-Outcome = Literal["kept", "text", "own", "lost"]
+Kind = Literal["text", "number", "no word", "unmapped", "used", "own"]
+Outcome = Literal["kept", "text", "number", "own", "lost"]
 
-_OUTCOMES: dict[str, Outcome] = {"": "kept", "text": "text", "own": "own"}
+_OUTCOMES: dict[str, Outcome] = {"": "kept", "text": "text", "number": "number", "own": "own"}
 """What each kind of change comes to; all other kinds lose the property."""
 
 
@@ -47,6 +47,7 @@ class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         changes: What it cannot say.
         adds: What it says by itself.
         settles: Of a way out: whether the consumer says that it is done with a message.
+        sinks: Of a way in: whether messages go into a sink; of a way out: whether only those come that did.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changes: tuple[Change, ...] = ()
     adds: tuple[str, ...] = ()
     settles: bool = True
+    sinks: bool | None = None
 
     @property
     def through(self) -> str:
@@ -78,10 +80,15 @@ def read_doors() -> Doors:
     return msgspec.convert(tomllib.loads(TABLE.read_text(encoding="utf-8")), Doors)
 
 
+def leads(way_in: Way, way_out: Way) -> bool:
+    """Tell whether what is published by the one way can come out by the other."""
+    return way_in.sinks is not False or not way_out.sinks
+
+
 def outcome(name: str, way_in: Way, way_out: Way) -> Outcome:
     """Return what becomes of a property between two ways."""
     kinds = [change.kind if change else "" for change in (way_in.change(name, way_out), way_out.change(name, way_in))]
     before, after = (_OUTCOMES.get(kind, "lost") for kind in kinds)
-    if after in ("own", "lost"):
-        return after
-    return before if before != "kept" else after
+    if after in ("own", "lost") or before in ("kept", "number"):
+        return before if after == "kept" else after
+    return before

@@ -46,17 +46,22 @@ ALSO_SAID: Said = {
     "header: boolean": False,
 }
 
-AS_TEXT: Said = {
-    "header: integer": "7",
-    "header: fraction": "2.5",
-    "header: time": "Sat, 07 Jun 2025 08:09:10 GMT",
-    "header: boolean": "true",
+IN_OTHER_FORMS: dict[str, list[Said]] = {
+    "text": [
+        {
+            "header: integer": "7",
+            "header: fraction": "2.5",
+            "header: time": "Sat, 07 Jun 2025 08:09:10 GMT",
+            "header: boolean": "true",
+        },
+        {
+            "header: integer": "-1099511627776",
+            "header: fraction": "0.1",
+            "header: time": "Thu, 01 Jan 1970 00:00:00 GMT",
+            "header: boolean": "false",
+        },
+    ],
+    "number": [{"header: boolean": 1}, {"header: boolean": 0}],
+    "number, then text": [{"header: boolean": "1"}, {"header: boolean": "0"}],
 }
-"""The first ones, where types are lost."""
-
-ALSO_AS_TEXT: Said = {
-    "header: integer": "-1099511627776",
-    "header: fraction": "0.1",
-    "header: time": "Thu, 01 Jan 1970 00:00:00 GMT",
-    "header: boolean": "false",
-}
+"""What both are where types are lost."""

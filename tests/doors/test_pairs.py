@@ -20,7 +20,7 @@ PAIRS = [pytest.param(in_, out, id=f"{in_}-to-{out}") for in_ in WAYS_IN for out
 
 pytestmark = pytest.mark.parametrize(("in_", "out"), PAIRS)
 
-BODIES = [b'["run", {"number": %d}]' % number for number in range(1000)]
+BODIES = [b'["run", {"path": "shop", "callable": "pack", "args": [%d]}]' % number for number in range(1000)]
 
 KILLED_AFTER = 250
 """Messages that a consumer has accepted when it dies; no multiple of a window, so that some are out with it."""

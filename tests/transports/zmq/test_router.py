@@ -134,3 +134,35 @@ async def test_closed_router_sends_nothing(served: Served) -> None:
     served.router.close()
     with pytest.raises(trio.ClosedResourceError):
         served.router.send_to(b"slow", [b"late"])
+
+
+async def test_large_frames_wait_in_the_outbox_of_a_peer_that_does_not_read_and_not_with_libzmq(
+    nursery: trio.Nursery,
+) -> None:
+    contexts, drained = [make_context(), make_context()], trio.Event()
+    router = Router(
+        contexts[0], lambda found: None, drained=lambda name: drained.set(), outbox_bytes=1 << 30, high_water=200
+    )
+    address = router.bind("tcp://127.0.0.1:0")
+    nursery.start_soon(router.run)
+    peer = contexts[1].socket(zmq.DEALER)
+    peer.set_hwm(1)
+    peer.setsockopt(zmq.RCVBUF, 4096)
+    peer.rcvtimeo = 5000
+    peer.identity = b"one"
+    peer.connect(address)
+    with trio.fail_after(60):
+        while router.send_to(b"one", [b"hello"]) is Sent.GONE:  # noqa: ASYNC110  # a thread of libzmq works
+            await trio.sleep(0.001)
+        for number in range(60):
+            assert router.send_to(b"one", [b"%d" % number, bytes(1 << 20)]) is Sent.TAKEN
+        assert router.unsent(b"one") > 40 << 20  # beside a few for libzmq, and for the buffers of the system
+        assert await trio.to_thread.run_sync(peer.recv_multipart) == [b"hello"]
+        for number in range(60):
+            found, _ = await trio.to_thread.run_sync(peer.recv_multipart)
+            assert found == b"%d" % number
+        await drained.wait()
+    assert router.unsent(b"one") == 0
+    router.close()
+    await close_context(contexts[0])
+    contexts[1].destroy(0)

@@ -58,7 +58,7 @@ class MTL(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="m
         most_sessions: Control sessions at once.
         most_leases: Leases of one session.
         prefetch: Contents that a reader may leave unconfirmed, unless it asks for fewer or more.
-        max_message_size: Bytes of the largest content, its properties included.
+        max_message_size: Bytes of the body of the largest content; ZeroMQ cuts off who sends more than 16 MiB.
     """
 
     protocol: ClassVar[str] = "MTL"
@@ -85,7 +85,7 @@ class MTL(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="m
     most_sessions: _Count = 10_000
     most_leases: _Count = 64
     prefetch: _Count = 1_000
-    max_message_size: Annotated[int, msgspec.Meta(ge=1, le=16 * 1024 * 1024)] = 16 * 1024 * 1024
+    max_message_size: Annotated[int, msgspec.Meta(ge=1, le=16 * 1024 * 1024)] = 2 * 1024 * 1024
 
     def __post_init__(self) -> None:
         """Check the fields, and what two of them say together; choose the data port."""

@@ -5,8 +5,9 @@ A ROUTER cannot stop reading one of its peers, and what it has no room for it th
 - reading goes on whatever happens; what is too much is for the protocol to refuse;
 - ``send_to`` says at once what becomes of a message: taken, too much for this peer, or the peer is gone (by the option
   ROUTER_MANDATORY);
-- libzmq holds few messages for a peer (``HIGH_WATER``). What it has no room for waits in an outbox of that peer, which
-  is bounded, so that the broker can account for it. A peer that takes nothing from there is for the protocol to drop.
+- libzmq holds few messages for a peer (``HIGH_WATER``), and few bytes of large ones (``HELD_BYTES``). What it has no
+  room for waits in an outbox of that peer, which is bounded, so that the broker can account for it. A peer that takes
+  nothing from there is for the protocol to drop.
 
 That a socket can be written to says nothing here: EVENTS has POLLOUT as long as *some* peer has room, and the wake-up
 that tells of one peer's room may be eaten by a send to another. So while there are outboxes they are tried again after
@@ -23,19 +24,28 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 import trio
 import zmq
 from zmq.backend import Socket as _Backend
 
 from triomq.transports.zmq.reading import MessageForm, Received, receive_all, receive_by_form
-from triomq.transports.zmq.socket import ZMQSocket
+from triomq.transports.zmq.socket import BATCH, ZMQSocket
 
 HIGH_WATER: Final = 10
 """Messages that libzmq holds for a peer: those cannot be counted, put back or dropped. But each time that it is full
 the peer costs a wake-up: with 10 a message of eight frames takes 80 µs in a stream of them, with 100 it takes 13,
 with 1000 it takes 5."""
+
+HELD_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of large frames that libzmq holds for a peer, or a single one that is larger; what a fast network takes within
+``_RETRY``. libzmq counts messages alone: a thousand of 16 MiB for a peer that does not read would be 16 GiB."""
+
+LARGE: Final = 128 * 1024
+"""Bytes from which a frame is large, and is handed over without being copied, so that pyzmq can tell when libzmq has
+written it: 20 µs more at this size, and fewer from 256 KiB on. All smaller ones of a peer together are 25 MiB at most
+where libzmq holds 200."""
 
 OUTBOX_BYTES: Final = 1024 * 1024
 """Bytes of messages that wait for one peer; what a fast network takes in 10 ms."""
@@ -91,6 +101,27 @@ class _Outbox:
         self.since = now
 
 
+class _Held:
+    """The large frames that libzmq holds for one peer."""
+
+    __slots__ = ("_frames", "bytes")
+
+    def __init__(self) -> None:
+        self._frames: deque[tuple[zmq.MessageTracker, int]] = deque()  # in the order in which they are written
+        self.bytes = 0
+
+    def add(self, tracker: zmq.MessageTracker, size: int) -> None:
+        self._frames.append((tracker, size))
+        self.bytes += size
+
+    def has_room(self, size: int) -> bool:
+        """Forget what has been written; return whether there is room for one more."""
+        frames = self._frames
+        while frames and frames[0][0].done:
+            self.bytes -= frames.popleft()[1]
+        return not frames or self.bytes + size <= HELD_BYTES
+
+
 class Router(ZMQSocket):
     """A ROUTER; an endpoint makes it, runs ``run`` in a task, and closes it.
 
@@ -118,7 +149,9 @@ class Router(ZMQSocket):
         form: MessageForm | None = None,
     ) -> None:
         super().__init__(context, zmq.ROUTER, high_water=high_water, domain=domain)
-        self.socket.rcvhwm = 1000  # reading never stops, so that this is only what one wake-up finds
+        # Reading never stops, so that this is what one series finds. More would only be what a peer can have libzmq
+        # hold while this thread is busy, and nothing counts that.
+        self.socket.rcvhwm = BATCH
         self.socket.router_mandatory = True
         self._received = received
         self._drained = drained
@@ -127,6 +160,7 @@ class Router(ZMQSocket):
         self._form = None if domain else form
         self._outbox_bytes = outbox_bytes
         self._outboxes: dict[bytes, _Outbox] = {}
+        self._held: dict[bytes, _Held] = {}  # of peers that have been sent a large frame
 
     def send_to(self, identity: bytes, frames: Sequence[bytes]) -> Sent:
         """Send a message to a peer, or let it wait in its outbox; never blocks, and never waits.
@@ -172,6 +206,7 @@ class Router(ZMQSocket):
     def forget(self, identity: bytes) -> None:
         """Drop what waits for a peer."""
         self._outboxes.pop(identity, None)
+        self._held.pop(identity, None)
 
     async def run(self) -> None:
         """Receive, and send what waits, until the socket is closed; no other task waits for it."""
@@ -212,14 +247,20 @@ class Router(ZMQSocket):
 
     def _put_all(self, identity: bytes, messages: Iterable[Sequence[bytes]]) -> tuple[int, Sent]:
         """Hand messages to libzmq while there is room; return how many it has, and what became of the next."""
-        send: Callable[..., object] = _Backend.send
+        send: Callable[..., Any] = _Backend.send
         socket, count = self.socket, 0
         try:
             for frames in messages:
+                is_large = len(frames[-1]) >= LARGE
+                if is_large and not self._may_hold(identity, len(frames[-1])):
+                    return count, Sent.FULL
                 send(socket, identity, _MORE_NOW)
-                last = len(frames) - 1
-                for number, frame in enumerate(frames):
-                    send(socket, frame, _NOW if number == last else _MORE_NOW)
+                for frame in frames[:-1]:
+                    send(socket, frame, _MORE_NOW)
+                if is_large:
+                    self._held[identity].add(send(socket, frames[-1], _NOW, False, True), len(frames[-1]))
+                else:
+                    send(socket, frames[-1], _NOW)
                 count += 1
         except zmq.Again:
             return count, Sent.FULL
@@ -228,6 +269,13 @@ class Router(ZMQSocket):
                 return count, Sent.GONE
             raise self._closed_or(error) from None
         return count, Sent.TAKEN
+
+    def _may_hold(self, identity: bytes, size: int) -> bool:
+        """Return whether libzmq is to be given one more large frame for a peer."""
+        held = self._held.get(identity)
+        if held is None:
+            held = self._held[identity] = _Held()
+        return held.has_room(size)
 
     def _send_waiting(self) -> None:
         """Try each outbox again, as far as libzmq has room for its peer."""
