@@ -196,7 +196,7 @@ def _write_tables(
                     read_files(spark, found, plan.since, plan.until), plan, directory, step
                 )
                 break
-            except Exception as error:  # PySpark's, and Py4J's, which is not ours to import; all but one go on
+            except Exception as error:  # PySpark's or Py4J's: raised again unless it names a damaged file
                 found = _without_damaged(error, plan, found)
                 shutil.rmtree(directory, ignore_errors=True)
         else:
