@@ -1,11 +1,14 @@
-"""A real browser for tests of pages, and what is missing where there is none."""
+"""A real browser for tests of pages, what is missing where there is none, and a server for the files of pages."""
 
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -52,3 +55,21 @@ def open_browser(profile: Path) -> Iterator["WebDriver"]:
         yield driver
     finally:
         driver.quit()
+
+
+class _QuietHandler(SimpleHTTPRequestHandler):
+    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}  # noqa: RUF012
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def static_server(folder: Path) -> Iterator[int]:
+    """Serve the files of a folder over HTTP on a port of 127.0.0.1, which is given."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_QuietHandler, directory=folder)) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()

@@ -44,28 +44,40 @@ class Connection:
     """
 
     def __init__(self, address: Address, *, channel: int = CHANNEL) -> None:
-        self.socket = socket.create_connection((address.host, address.port), timeout=30)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = self._connect(address)
         self._unread = b""
         self.frame_max = 131072
         self._enter(address, channel)
 
+    def _connect(self, address: Address) -> socket.socket:
+        """Connect; a subclass that has something between the socket and AMQP begins it here."""
+        connected = socket.create_connection((address.host, address.port), timeout=30)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+
+    def _send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def _receive(self) -> bytes:
+        """Read once; nothing is the end of the stream."""
+        return self.socket.recv(65536)
+
     def _enter(self, address: Address, channel: int) -> None:
         """Go through the handshake and open the channel (specification 2.2.4)."""
-        self.socket.sendall(frames.PROTOCOL_HEADER)
+        self._send(frames.PROTOCOL_HEADER)
         self.wait_for(frames.CONNECTION_START)
-        self.socket.sendall(frames.start_ok(address.user, address.password))
+        self._send(frames.start_ok(address.user, address.password))
         tune = self.wait_for(frames.CONNECTION_TUNE)
         channel_max, frame_max, _ = struct.unpack(">HIH", tune)
         self.frame_max = frame_max or self.frame_max
-        self.socket.sendall(frames.tune_ok(channel_max, self.frame_max) + frames.connection_open(address.virtual_host))
+        self._send(frames.tune_ok(channel_max, self.frame_max) + frames.connection_open(address.virtual_host))
         self.wait_for(frames.CONNECTION_OPEN_OK)
         self.call(frames.channel_open(channel), frames.CHANNEL_OPEN_OK)
 
     def _read(self, count: int) -> bytes:
         """Take exactly `count` octets from the stream."""
         while len(self._unread) < count:
-            chunk = self.socket.recv(65536)
+            chunk = self._receive()
             if not chunk:
                 raise ConnectionError("the broker closed the connection")
             self._unread += chunk
@@ -94,7 +106,7 @@ class Connection:
 
     def call(self, request: bytes, expected: tuple[int, int]) -> bytes:
         """Send a request and wait for its reply."""
-        self.socket.sendall(request)
+        self._send(request)
         return self.wait_for(expected)
 
     def take_unread(self) -> bytes:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from triomq.app import Trace as Trace
     from triomq.app import User as User
     from triomq.app import UserLimits as UserLimits
+    from triomq.app import WebSocket as WebSocket
     from triomq.app import load_config as load_config
     from triomq.app import make_predicate as make_predicate
     from triomq.app import open_broker as open_broker
@@ -91,6 +92,7 @@ _MODULES = {
     "Trace": "triomq.app",
     "User": "triomq.app",
     "UserLimits": "triomq.app",
+    "WebSocket": "triomq.app",
     "current_job": "triomq.jobs",
     "load_config": "triomq.app",
     "make_predicate": "triomq.app",
@@ -137,6 +139,7 @@ __all__ = [
     "Trace",
     "User",
     "UserLimits",
+    "WebSocket",
     "__version__",
     "current_job",
     "load_config",

@@ -239,6 +239,28 @@ async def test_actor_that_its_own_handler_stops_ends_when_that_has_returned(
     assert not parent.children
 
 
+class Stops(Counter):
+    """Has its supervisor stop it."""
+
+    def note(self, message: Note) -> None:
+        assert self.ref.parent is not None
+        parent = self.ref.parent.actor
+        assert isinstance(parent, DynamicSupervisor)
+        parent.stop_child_nowait(self.ref)
+
+
+async def test_system_that_is_cancelled_ends_though_an_actor_has_just_been_stopped_by_its_own_handler() -> None:
+    with trio.fail_after(5):
+        with trio.CancelScope() as scope:
+            async with open_system() as system:
+                parent = await dynamic(system)
+                ref = parent.start_child_nowait(ChildSpec(Stops, name="a"))
+                ref.tell_nowait(Note("x"))
+                scope.cancel()
+                await trio.sleep_forever()
+    assert scope.cancelled_caught
+
+
 class Reader(InPlaceActor):
     """Has a task, as a connection has."""
 

@@ -4,12 +4,13 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from triomq.analytics import ReportPlan, ReportSummary, find_files, make_report
-from triomq.analytics.report import LOG_SCHEMA, _swap
+from triomq.analytics.report import LOG_SCHEMA, _swap, require_written
 from triomq.errors import ReportError, TraceLogError
 
 from .made_log import BEGAN, NOON, clock_set_back, dead_letter, event, job_of_three_tries, normal_message, write_log
@@ -92,6 +93,19 @@ def test_file_that_is_damaged_inside_is_named_and_skipped(spark: SparkSession, l
     summary = make_report(spark, plan, found, draw)
     assert summary.skipped == [f"{bad}: it is damaged inside"]
     assert summary.events > 0
+
+
+@pytest.mark.parametrize("missing", [0, 2, 5])
+def test_table_whose_rows_are_on_a_disk_of_an_executor_makes_no_report(tmp_path: Path, missing: int) -> None:
+    folder = tmp_path / "waits"
+    if missing < 5:  # an executor that shares nothing does not even leave the folder
+        folder.mkdir()
+        pq.write_table(pa.table({"x": range(5 - missing)}), folder / "part-0.parquet")
+    if not missing:
+        require_written(folder, 5, tmp_path)
+        return
+    with pytest.raises(ReportError, match=f"{missing} of 5 rows of the table waits to disks of their own; .*share"):
+        require_written(folder, 5, tmp_path)
 
 
 def test_older_report_is_back_if_the_new_one_cannot_take_its_place(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from math import ceil
+from typing import Any, ClassVar
 
 from doors.basic import present
 from doors.door import Consumed, Publish, Said, Taken, WayIn, WayOut
@@ -41,13 +42,19 @@ def _milliseconds(said: Said) -> int:
 
 
 class EMQPWayOut(WayOut):
-    extensions = True
+    extensions: ClassVar[bool] = True
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Consumed[Any]]:
         url = url_of(self.site, extensions=self.extensions)
         async with open_emqp_worker(url, [QUEUE], slots=self.window) as worker:
             yield Consumed(worker, _taken)
+
+
+class ReleasedWayOut(EMQPWayOut):
+    """A worker as the released ones are, without our extensions."""
+
+    extensions = False
 
 
 def _taken(job: EMQPJob) -> Taken:
@@ -62,6 +69,6 @@ def _said(job: EMQPJob) -> Said:
             "message-id": job.id.decode(),
             "persistent": job.headers.guarantee,
             "priority": extension.priority,
-            "expiration": None if extension.deadline is None else extension.deadline / 1000,
+            "expiration": None if extension.deadline is None else float(ceil(extension.deadline / 1000)),
         }
     )

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from clients.amqp.proxy import Proxy
-from triomq import AMQP, EMQP, MTL, Broker, RestMS, open_broker
+from triomq import AMQP, EMQP, MTL, Broker, MicroMsg, RestMS, open_broker
 
 QUEUE = "q"
 """Where everything waits that was published, whichever way."""
@@ -62,6 +62,7 @@ async def open_site() -> AsyncIterator[Site]:
         AMQP(host=_NEAR, port=0),
         RestMS(host=_NEAR, port=0),
         MTL(host=_NEAR, port=0, heartbeat=HEARTBEAT),
+        MicroMsg(host=_NEAR, port=0),
         EMQP(host=_NEAR, port=0, topic_port=0, heartbeat=HEARTBEAT),
     )
     with trio.fail_after(60):

@@ -10,39 +10,17 @@ from typing import Any
 import pytest
 import trio
 
-from doors.amqp import AMQPWayIn, AMQPWayOut
-from doors.dmp import DMPWayIn, DMPWayOut
-from doors.door import Consumed, WayIn, WayOut
-from doors.emqp import EMQPWayIn, EMQPWayOut
-from doors.mtl import MTLWayIn, MTLWayOut
-from doors.program import ProgramWayIn, ProgramWayOut
-from doors.restms import RestMSWayIn, RestMSWayOut
+from doors.door import Consumed
 from doors.said import SAID
 from doors.site import QUEUE, open_site
+from doors.ways import WAYS_IN, WAYS_OUT
 from triomq.errors import TriomqError
-
-WAYS_IN: dict[str, type[WayIn]] = {
-    "amqp": AMQPWayIn,
-    "dmp": DMPWayIn,
-    "restms": RestMSWayIn,
-    "mtl": MTLWayIn,
-    "emqp": EMQPWayIn,
-    "program": ProgramWayIn,
-}
-WAYS_OUT: dict[str, type[WayOut]] = {
-    "amqp": AMQPWayOut,
-    "dmp": DMPWayOut,
-    "restms": RestMSWayOut,
-    "mtl": MTLWayOut,
-    "emqp": EMQPWayOut,
-    "program": ProgramWayOut,
-}
 
 PAIRS = [pytest.param(in_, out, id=f"{in_}-to-{out}") for in_ in WAYS_IN for out in WAYS_OUT]
 
 pytestmark = pytest.mark.parametrize(("in_", "out"), PAIRS)
 
-BODIES = [b'["run", {"number": %d}]' % number for number in range(1000)]
+BODIES = [b'["run", {"path": "shop", "callable": "pack", "args": [%d]}]' % number for number in range(1000)]
 
 KILLED_AFTER = 250
 """Messages that a consumer has accepted when it dies; no multiple of a window, so that some are out with it."""

@@ -9,6 +9,12 @@ from endpoints.restms.party import RestMSConsuming, RestMSPublishing
 from endpoints.tap.party import TapConsuming
 from endpoints.toys.http_party import HTTPConsuming, HTTPPublishing
 from endpoints.toys.router_party import RouterConsuming, RouterPublishing
+from endpoints.websocket import (
+    MicroMsgOverWebSocket,
+    WebSocketConsuming,
+    WebSocketDirectPublishing,
+    WebSocketPublishing,
+)
 
 PUBLISHERS: dict[str, type[Publishing]] = {
     **contract.PUBLISHERS,
@@ -19,6 +25,8 @@ PUBLISHERS: dict[str, type[Publishing]] = {
     "micromsg": MicroMsgPublishing,
     "micromsg with acks": MicroMsgConfirming,
     "restms": RestMSPublishing,
+    "websocket": WebSocketPublishing,
+    "dmp over websocket": WebSocketDirectPublishing,
 }
 CONSUMERS: dict[str, type[Consuming]] = {
     **contract.CONSUMERS,
@@ -28,5 +36,7 @@ CONSUMERS: dict[str, type[Consuming]] = {
     "mtl": MTLConsuming,
     "micromsg": MicroMsgConsuming,
     "restms": RestMSConsuming,
+    "websocket": WebSocketConsuming,
+    "micromsg over websocket": MicroMsgOverWebSocket,
     "tap": TapConsuming,
 }

@@ -16,6 +16,8 @@ from . import (
     emqp_engine,
     http_broker,
     http_engine,
+    micromsg_broker,
+    micromsg_engine,
     mtl_broker,
     mtl_engine,
     restms_documents,
@@ -27,16 +29,18 @@ from .dmp_trial import DMPFuzz
 from .engine_fuzz import EngineDriver, EngineFuzz
 from .http_trial import HTTPFuzz
 from .loop import Violation
+from .micromsg_trial import MicroMsgFuzz
 from .tap_trial import TapFuzz
 
-FUZZES: list[EngineFuzz[Any, Any]] = [AMQPFuzz(), DMPFuzz(), TapFuzz(), HTTPFuzz()]
+FUZZES: list[EngineFuzz[Any, Any]] = [AMQPFuzz(), DMPFuzz(), TapFuzz(), HTTPFuzz(), MicroMsgFuzz()]
 FLOODS = [
     *((FUZZES[0], name) for name in amqp_floods.FLOODS),
     *((FUZZES[1], name) for name in dmp_floods.FLOODS),
     *((FUZZES[2], name) for name in TapFuzz.floods),
     *((FUZZES[3], name) for name in HTTPFuzz.floods),
+    *((FUZZES[4], name) for name in MicroMsgFuzz.floods),
 ]
-all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap", "http"])
+all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap", "http", "micromsg"])
 
 
 @pytest.mark.parametrize(
@@ -60,10 +64,16 @@ all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap",
         ),
         (tap_engine, 1500, ("server: failed MALFORMED", "server: open", "client: open", "client: closed")),
         (http_engine, 1500, ("server: failed 400", "server: open", "client: open", "client: failed 502")),
+        (
+            micromsg_engine,
+            1500,
+            ("server: failed 400", "server: failed 409", "server: open", "client: open", "client: heard ERROR"),
+        ),
         (restms_documents, 5000, ("XML: messages", "XML: too-large", "JSON: messages", "JSON: unreadable")),
         (emqp_broker, 100, ("no answer", "answers")),
         (mtl_broker, 100, ("control: answers", "data: answers")),
         (tap_broker, 100, ("MALFORMED", "no close")),
+        (micromsg_broker, 100, ("400", "409", "no error")),
         (http_broker, 100, ("last answer 200", "last answer 400", "last answer 401")),
         (amqp_broker, 300, ("connection closed 505", "no close")),
         (dmp_broker, 300, ("sink: 502", "sink: all was read", "feed: messages", "402 to the lease")),
@@ -75,10 +85,12 @@ all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap",
         "mtl_engine",
         "tap_engine",
         "http_engine",
+        "micromsg_engine",
         "restms_documents",
         "emqp_broker",
         "mtl_broker",
         "tap_broker",
+        "micromsg_broker",
         "http_broker",
         "amqp_broker",
         "dmp_broker",

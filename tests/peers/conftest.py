@@ -6,14 +6,20 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from browsers import missing_browser, open_browser
 from peers.eventmq import Programs, install
+from peers.npm import install_by_npm
 from peers.raw import RawPeer
 from peers.served import RESTMS, Served, open_served
+
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
 
 DEADLINE = 100.0
 _numbers = itertools.count(1)
@@ -68,6 +74,24 @@ def tool(request: pytest.FixtureRequest) -> Callable[[str], str]:
         pytest.skip(reason)
 
     return find
+
+
+@pytest.fixture(scope="module")
+def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator["WebDriver"]:
+    """A Chromium for the tests of one file."""
+    if reason := missing_browser():
+        (pytest.fail if request.config.getoption("--require-peers") else pytest.skip)(reason)
+    with open_browser(tmp_path_factory.mktemp("chromium")) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def amqp_for_javascript(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with CloudAMQP's client, and a WebSocket for a Node that has none."""
+    folder = tmp_path_factory.mktemp("javascript")
+    if reason := install_by_npm(folder, "@cloudamqp/amqp-client@4", "ws@8"):
+        (pytest.fail if request.config.getoption("--require-peers") else pytest.skip)(reason)
+    return folder
 
 
 @pytest.fixture

@@ -23,12 +23,23 @@ RESTMS: Mapping[str, str] = {
 }
 """Settings of a broker that listens for RestMS beside AMQP; further ones of that begin with ``endpoints_1_``."""
 
+WEBSOCKET: Mapping[str, str] = {
+    "endpoints_0_type": "amqp",
+    "endpoints_0_port": "0",
+    "endpoints_1_type": "amqp",
+    "endpoints_1_port": "0",
+    "endpoints_1_websocket_path": "/",
+}
+"""Settings of a broker that listens for AMQP over WebSocket too; further ones begin with ``endpoints_1_websocket_``."""
+
 
 class Served(NamedTuple):
     url: str
     process: subprocess.Popen[bytes]
     restms: str = ""
     """Scheme, host and port where it listens for RestMS; empty if it does not."""
+    websocket: str = ""
+    """Where it listens for AMQP over WebSocket; empty if it does not."""
 
     def terminate(self) -> int:
         """Send SIGTERM and give the exit code."""
@@ -36,8 +47,8 @@ class Served(NamedTuple):
         return self.process.wait(STOP_DEADLINE)
 
 
-def _wait_for_urls(process: subprocess.Popen[bytes]) -> tuple[str, str]:
-    """Read standard output until the line that says where it listens, for AMQP and for RestMS."""
+def _wait_for_urls(process: subprocess.Popen[bytes]) -> Served:
+    """Read standard output until the line that says where it listens."""
     assert process.stdout is not None
     seen, deadline = b"", time.monotonic() + START_DEADLINE
     while time.monotonic() < deadline:
@@ -49,7 +60,13 @@ def _wait_for_urls(process: subprocess.Popen[bytes]) -> tuple[str, str]:
         for line in seen.splitlines(keepends=True):
             amqp, restms = re.search(rb"amqp://\S+?:\d+", line), re.search(rb"https?://\S*?([^@/\s]+)/restms", line)
             if amqp and line.endswith(b"\n"):
-                return amqp[0].decode(), f"http://{restms[1].decode()}" if restms else ""
+                found = re.search(rb"ws://(?:\S*@)?(\S+)", line)
+                return Served(
+                    amqp[0].decode(),
+                    process,
+                    restms=f"http://{restms[1].decode()}" if restms else "",
+                    websocket=f"ws://{found[1].decode().rstrip(';')}" if found else "",
+                )
         if not chunk:
             break
     process.kill()
@@ -72,8 +89,7 @@ def open_served(*files: str, **settings: str) -> Iterator[Served]:
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment) as process,
     ):
         try:
-            url, restms = _wait_for_urls(process)
-            served = Served(url, process, restms)
+            served = _wait_for_urls(process)
             yield served
             if process.poll() is None:
                 assert served.terminate() == 0

@@ -241,6 +241,13 @@ class SharpClient(SharpSide):
 
     def __init__(self, port: int, required: bytes = REQUIRED, optional: bytes = OPTIONAL) -> None:
         super().__init__(socket.create_connection(("127.0.0.1", port), DEADLINE))
+        try:
+            self._shake_hands(required, optional)
+        except BaseException:
+            self.close()
+            raise
+
+    def _shake_hands(self, required: bytes, optional: bytes) -> None:
         self.socket.sendall(encode_handshake(Handshake(b"mono", required, optional, (1, 1))))
         self.peer = self._receive_handshake()
         chosen = list(items(required))
@@ -270,6 +277,13 @@ class SharpServer(SharpSide):
     def __init__(self, connection: socket.socket, required: bytes = b"", optional: bytes = REQUIRED) -> None:
         super().__init__(connection)
         connection.settimeout(DEADLINE)
+        try:
+            self._shake_hands(required, optional)
+        except BaseException:
+            self.close()
+            raise
+
+    def _shake_hands(self, required: bytes, optional: bytes) -> None:
         self.asked = self._receive_handshake()
         ours = [name_of(each) for each in items(required) + items(optional)]
         asked = items(self.asked.required)

@@ -1,11 +1,7 @@
 """A page in Chromium, of another origin than the broker: examples/notices.html, and a page with a log-in of its own."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +9,7 @@ import httpx
 import pika
 import pytest
 
-from browsers import missing_browser, open_browser
+from browsers import static_server
 from peers.served import RESTMS, Served, open_served
 
 if TYPE_CHECKING:
@@ -23,29 +19,6 @@ pytestmark = pytest.mark.peers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE = 30.0
-
-
-class QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
-@contextmanager
-def static_server() -> Iterator[int]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=EXAMPLES)) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator["WebDriver"]:
-    if reason := missing_browser():
-        (pytest.fail if request.config.getoption("--require-peers") else pytest.skip)(reason)
-    with open_browser(tmp_path_factory.mktemp("chromium")) as driver:
-        yield driver
 
 
 class Site(NamedTuple):
@@ -65,7 +38,7 @@ class Site(NamedTuple):
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    with static_server() as port:
+    with static_server(EXAMPLES) as port:
         origins = f'["http://127.0.0.1:{port}"]'
         with open_served(**RESTMS, endpoints_1_allow_origins=origins) as served:
             yield Site(served, port)

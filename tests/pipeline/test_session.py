@@ -158,6 +158,7 @@ def test_old_pyspark_is_an_error_before_anything_starts(tmp_path: Path, program:
     folder = tmp_path / "site" / "pyspark" / "sql"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").write_text("__version__ = '4.1.2'\n")
+    (folder.parent / "errors.py").write_text("class PySparkException(Exception): pass\n")
     (folder / "__init__.py").write_text("class SparkSession: pass\n")
     (folder / "datasource.py").write_text("class DataSource:\n    def __init__(self, options): pass\n")
     done = run(program, PYTHONPATH=tmp_path / "site")

@@ -89,6 +89,26 @@ async def test_job_that_is_tried_again_is_retried_until_it_has_failed(
     assert {row["job"] for row in rows} == {name_of(shop.fail)}
 
 
+async def test_job_that_has_failed_for_good_is_followed_to_the_dead_ones(
+    autojump_clock: object, open_traced: Callable[..., Traced]
+) -> None:
+    for rate in (1.0, 0.0):
+        found = open_traced(rate=rate, queues={"default": 1.0})
+        async with open_shop(found) as shop:
+            handle = await shop.fail.using(retries=1).send("no")
+            with pytest.raises(JobFailed):
+                await handle.result()
+        rows = found.take()
+        *_, last = [row["msg_id"] for row in rows if (row["kind"], row["queue"]) == ("delivered", "default")]
+        (dead,) = [row for row in rows if row.get("queue") == "jobs.dead"]
+        assert (dead["kind"], dead["from_queue"], dead["from_id"], dead["error"]) == (
+            "queued",
+            "default",
+            last,
+            "failed",
+        )
+
+
 async def test_job_that_runs_too_long_is_timed_out(shop: Shop, traced: Traced, autojump_clock: object) -> None:
     with pytest.raises(JobFailed):
         await shop.sleep.using(timeout=5.0).call()

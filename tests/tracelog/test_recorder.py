@@ -201,3 +201,4 @@ async def test_queue_that_is_deleted_is_forgotten_with_what_consumers_have_of_it
     state.ref.tell_nowait(Settle(batch, Outcome.ACCEPT, None))
     harness.turn(lambda: None)
     assert not traced.recorder._queues
+    assert brief(traced.take())[2:] == [("delivered", 1), ("discarded", 1), ("purged", None)]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.core import Head, Stretch
-from triomq.tracelog.sampling import QueueSampling
+from triomq.tracelog.sampling import JobSampling, QueueSampling
 
 PARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-%s"
 
@@ -28,6 +28,24 @@ def test_run_has_the_ids_that_its_messages_have_alone(stride: int, first: int, c
     alone = [number for number in ids if sampling.choose([number])]
     assert list(sampling.choose(ids)) == list(sampling.choose(list(ids))) == alone
     assert all(number % stride == 0 for number in alone)
+
+
+RATES = st.fractions(0, 1, max_denominator=1000).map(float)
+
+
+@given(RATES, st.integers(0, 10_000), st.integers(0, 500))
+def test_run_has_the_ids_that_its_messages_have_alone_at_any_rate(rate: float, first: int, count: int) -> None:
+    sampling, ids = QueueSampling(rate), range(first, first + count)
+    alone = [number for number in ids if sampling.choose([number])]
+    assert list(sampling.choose(ids)) == list(sampling.choose(list(ids))) == alone
+    assert alone == [number for number in ids if sampling.has(number)]
+
+
+@pytest.mark.parametrize(("rate", "count"), [(0.7, 700), (0.3, 300), (2 / 3, 667), (0.015, 15), (0.999, 999)])
+def test_rate_is_exact_also_where_it_is_no_whole_part(rate: float, count: int) -> None:
+    assert len(QueueSampling(rate).choose(range(1000))) == count
+    jobs = [number.to_bytes(4) for number in range(20_000)]
+    assert len(JobSampling(rate).choose(jobs)) / 20_000 == pytest.approx(rate, abs=0.01)
 
 
 @pytest.mark.parametrize(("rate", "chosen"), [(0, []), (0.5, [2, 4]), (1, [1, 2, 3, 4])])

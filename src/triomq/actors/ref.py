@@ -298,6 +298,10 @@ class Ref(Handling):
         """Publish that this incarnation has ended, and wake the tasks that wait for it."""
         self.turn.system.publish(Exited, self, self.epoch, error)
         self._wake_waiting()
+        if self._status == DRAINING:
+            # A supervisor that is cancelled before it hears of this waits for it once more.
+            self._over = trio.Event()
+            self._over.set()
 
     def _wake_waiting(self) -> None:
         over, self._over = self._over, None

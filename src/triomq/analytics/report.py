@@ -27,7 +27,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from triomq.analytics.files import TraceFiles, find_files
@@ -132,7 +132,7 @@ def make_report(
 
     Raises:
         TraceLogError: A file cannot be read, and that is an error.
-        ReportError: What stands in the way is no report, or the page cannot be drawn.
+        ReportError: What stands in the way is no report, the page cannot be drawn, or executors have another disk.
         OSError: The folder cannot be written.
     """
     with _replacing(plan.out) as directory:
@@ -177,7 +177,7 @@ def _swap(made: Path, out: Path, old: Path) -> None:
     out.rename(old)
     try:
         made.rename(out)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: there is a report at any time, the old one or the new one
         old.rename(out)
         raise
 
@@ -196,7 +196,7 @@ def _write_tables(
                     read_files(spark, found, plan.since, plan.until), plan, directory, step
                 )
                 break
-            except Exception as error:  # Py4J's and PySpark's; which ones there are is theirs to know
+            except Exception as error:  # PySpark's or Py4J's: raised again unless it names a damaged file
                 found = _without_damaged(error, plan, found)
                 shutil.rmtree(directory, ignore_errors=True)
         else:
@@ -255,12 +255,35 @@ def _write_spark_tables(
         kept = stays(events, persist)
         for name, make in make_tables(events, kept, exact=plan.exact).items():
             step(name)
-            writer = make().write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-            writer.parquet(str(directory / name))
+            _write_table(make(), directory / name, plan.out)
         return {**about, "first": _moment(about["first"]), "last": _moment(about["last"])}, kept.where("is_odd").count()
     finally:
         for frame in persisted:
             frame.unpersist()
+
+
+def _write_table(table: DataFrame, folder: Path, out: Path) -> None:
+    counted = Observation()
+    writer = table.observe(counted, sf.count("*").alias("rows")).write
+    writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(str(folder))
+    require_written(folder, counted.get["rows"], out)
+
+
+def require_written(folder: Path, rows: int, out: Path) -> None:
+    """Require that a table is here with all of its rows.
+
+    It is executors that write files. One on a machine with another disk writes to that, and neither it nor Spark knows
+    that nobody will find them.
+
+    Raises:
+        ReportError: Some rows are elsewhere.
+    """
+    missing = rows - sum(pq.read_metadata(path).num_rows for path in folder.glob("*.parquet"))
+    if missing:
+        raise ReportError(
+            f"Spark's executors have written {missing:,} of {rows:,} rows of the table {folder.name} to disks of their "
+            f"own; {out} has to be on a disk that all machines share, under the same path; give another --out"
+        )
 
 
 def make_tables(events: DataFrame, stays: DataFrame, *, exact: bool) -> dict[str, Callable[[], DataFrame]]:

@@ -16,7 +16,18 @@ from triomq.app.start import open_broker
 from triomq.app.streams import Record, StreamHandle, StreamReader
 from triomq.app.users import User
 from triomq.core import AppliesTo, Comparison, Condition, Policy, PolicyOptions, Properties, make_predicate
-from triomq.endpoints import AMQP, EMQP, MTL, TLS, MicroMsg, PeerStatistics, RestMS, Synchronise, Tap
+from triomq.endpoints import (
+    AMQP,
+    EMQP,
+    MTL,
+    TLS,
+    MicroMsg,
+    PeerStatistics,
+    RestMS,
+    Synchronise,
+    Tap,
+    WebSocket,
+)
 from triomq.security import Permission, UserLimits
 from triomq.tracelog import Trace
 
@@ -58,6 +69,7 @@ __all__ = [
     "Trace",
     "User",
     "UserLimits",
+    "WebSocket",
     "load_config",
     "make_predicate",
     "open_broker",

@@ -259,7 +259,7 @@ def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict
     """Write options of the command line into data, and return which option each setting came from, by path."""
     sources: dict[str, str] = {}
     for option, value in options.items():
-        if option in _PORTS:
+        if option in _ADDED:
             sources |= _set_port(data, option, value)
             continue
         path, written = _OPTIONS.get(option, (f"endpoints[0].{option}", f"--{option}"))
@@ -272,21 +272,30 @@ def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict
     return sources
 
 
-_PORTS = ("emqp", "tap", "restms", "mtl", "micromsg")
-"""The types of endpoints whose port is an option of the command line."""
+_ADDED: Mapping[str, Mapping[str, object]] = {
+    **{tag: {"type": tag} for tag in ("emqp", "tap", "restms", "mtl", "micromsg")},
+    "websocket": {"type": DEFAULT_TYPE, "websocket": {}},
+}
+"""The endpoints whose port is an option of the command line, as they are without any other setting."""
 
 
-def _set_port(data: dict[str, object], tag: str, port: object) -> dict[str, str]:
-    """Write the port of the first endpoint of a type, which is added where there is none."""
+def _set_port(data: dict[str, object], option: str, port: object) -> dict[str, str]:
+    """Write the port of the first endpoint with the same settings, which is added where there is none."""
     endpoints = data["endpoints"]
     if not isinstance(endpoints, list):
         return {}  # wrong; build raises the error
-    found = next((each for each in endpoints if isinstance(each, dict) and each.get("type") == tag), None)
+    added = _ADDED[option]
+    found = next((each for each in endpoints if _is_like(each, added)), None)
     if found is None:
-        found = {"type": tag}
+        found = {**added}
         endpoints.append(found)
     found["port"] = port
-    return {f"endpoints[{endpoints.index(found)}].port": f"--{tag}"}
+    return {f"endpoints[{endpoints.index(found)}].port": f"--{option}"}
+
+
+def _is_like(endpoint: object, other: Mapping[str, object]) -> bool:
+    """Return whether an endpoint is of the same type as another, and has what is set there."""
+    return isinstance(endpoint, dict) and endpoint.get("type") == other["type"] and other.keys() <= endpoint.keys()
 
 
 def _place(data: dict[str, object], path: str) -> object:

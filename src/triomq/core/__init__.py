@@ -40,7 +40,7 @@ from triomq.core.publishing.waiting_publisher import WaitingPublisher, makes_wai
 from triomq.core.queue.browse import Browse, Discard, Purge
 from triomq.core.queue.deadletter import Reason
 from triomq.core.queue.limits import bytes_ready
-from triomq.core.queue.moved import MovedFrom
+from triomq.core.queue.moved import MovedFrom, publish_of, where_from
 from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics, StreamStatistics
 from triomq.core.refusals import (
     Forbidden,
@@ -316,6 +316,7 @@ __all__ = [
     "postpone",
     "process_memory",
     "properties_of",
+    "publish_of",
     "read_records",
     "recover",
     "recovered_domains",
@@ -329,4 +330,5 @@ __all__ = [
     "take_now",
     "traits_of",
     "unpack_arguments",
+    "where_from",
 ]

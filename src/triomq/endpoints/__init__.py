@@ -32,7 +32,7 @@ from triomq.endpoints.registry import (
 )
 from triomq.endpoints.restms.config import RestMS
 from triomq.endpoints.tap.config import Tap
-from triomq.transports import TLS
+from triomq.transports import TLS, WebSocket
 
 __all__ = [
     "AMQP",
@@ -75,6 +75,7 @@ __all__ = [
     "Synchronise",
     "Tap",
     "Unfinished",
+    "WebSocket",
     "Work",
     "check_password",
     "declare_all",

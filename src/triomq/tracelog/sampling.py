@@ -1,13 +1,17 @@
 """Sampling: which messages of a queue are traced.
 
-One in so many, by id, so that which ids of a run are traced is arithmetic and costs the same for one message and for a
-thousand. A publisher that sets the header ``traceparent`` (W3C Trace Context) decides for its message: the flag in it
-wins. Such messages are remembered by their ids until they leave the queue. The header is looked for only where
-properties are long enough to have one, so that messages without headers cost nothing.
+A part of them, by id, so that which ids of a run are traced is arithmetic and costs nothing for those that are not.
+With a rate of p in w these are the ids n where ``n * p % w < p``, which is ``ceil(k * w / p)`` for each whole k. Any w
+ids in a row have p of them, and one in w is each id that w divides.
+
+A publisher that sets the header ``traceparent`` (W3C Trace Context) decides for its message: the flag in it wins. Such
+messages are remembered by their ids until they leave the queue. The header is looked for only where properties are long
+enough to have one, so that messages without headers cost nothing.
 """
 
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import repeat
 from zlib import crc32
 
@@ -28,6 +32,16 @@ _MOST = 100_000
 """Ids of one queue that are remembered; what is beyond is sampled by id."""
 
 
+_FINEST = 10**9
+"""The largest denominator of a rate; so 0.7 is 7 in 10, and what 1 / 3 is as a float is 1 in 3."""
+
+
+def _fraction(rate: float) -> tuple[int, int]:
+    """Return a rate as so many in so many."""
+    found = Fraction(rate).limit_denominator(_FINEST)
+    return found.numerator, found.denominator
+
+
 class QueueSampling:
     """Which messages of one queue are traced; made when the queue is first heard of, ends with it.
 
@@ -36,13 +50,13 @@ class QueueSampling:
         lasting: Whether messages stay when they are settled, as those of streams do.
     """
 
-    __slots__ = ("_excluded", "_flags_at", "_included", "_lasting", "_name_at", "_stride", "has_marks")
+    __slots__ = ("_excluded", "_flags_at", "_included", "_lasting", "_name_at", "_part", "_whole", "has_marks")
 
     def __init__(self, rate: float, *, lasting: bool = False) -> None:
         self._lasting = lasting
         self.has_marks = False
         """Whether there are messages of which something else than their ids decides."""
-        self._stride = round(1 / rate) if rate > 0 else 0
+        self._part, self._whole = _fraction(rate)
         self._included: set[int] = set()
         self._excluded: set[int] = set()
         self._name_at = self._flags_at = 0  # in the message that had the header last
@@ -50,7 +64,12 @@ class QueueSampling:
     @property
     def is_part(self) -> bool:
         """Whether some messages are traced and some are not, by their ids."""
-        return self._stride > 1
+        return 0 < self._part < self._whole
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all messages are, as far as ids decide."""
+        return self._part == self._whole
 
     def look(self, first: int, head: Head, contents: Sequence[bytes], heads: Sequence[Head] | None = None) -> None:
         """Look for the header in messages that come into the queue."""
@@ -74,7 +93,7 @@ class QueueSampling:
         wanted = _FLAGS.get(flags.pop()) if len(flags) == 1 else None
         if wanted is None:
             return False
-        if wanted and self._stride == 1:
+        if wanted and self._is_whole:
             return True  # header or not, they are traced
         if {content[name_at:name_stop] for content in contents} != {_NAME}:
             return False
@@ -92,16 +111,16 @@ class QueueSampling:
 
     def choose_instead(self, ids: range, places: Sequence[int]) -> None:
         """Trace those at some places of some messages, and no others of them."""
-        if self._stride > 1:
+        if self.is_part:
             self._mark(ids, wanted=False)
             self._mark([ids[place] for place in places], wanted=True)
 
     def _mark(self, ids: Sequence[int], *, wanted: bool) -> None:
         """Remember messages that are traced, or not, although their ids say otherwise."""
         if wanted:
-            if self._stride != 1 and self._has_room(self._included):
+            if not self._is_whole and self._has_room(self._included):
                 self._included.update(ids)
-        elif self._stride and self._has_room(self._excluded):
+        elif self._part and self._has_room(self._excluded):
             self._excluded.update(self._choose_by_id(ids))
         self.has_marks = bool(self._included or self._excluded)
 
@@ -113,15 +132,15 @@ class QueueSampling:
 
     def has(self, number: int) -> bool:
         """Return whether a message is traced."""
-        stride = self._stride
+        by_id = number * self._part % self._whole < self._part
         if not self.has_marks:
-            return stride > 0 and not number % stride
-        return number in self._included or (stride > 0 and not number % stride and number not in self._excluded)
+            return by_id
+        return number in self._included or (by_id and number not in self._excluded)
 
     def choose(self, ids: Sequence[int]) -> Sequence[int]:
         """Return those of some ids, ascending, whose messages are traced."""
         if not self.has_marks:
-            return ids if self._stride == 1 else self._choose_by_id(ids)
+            return self._choose_by_id(ids)
         included, excluded = self._included, self._excluded
         if included:
             if included.issuperset(ids):
@@ -131,12 +150,15 @@ class QueueSampling:
         return [number for number in self._choose_by_id(ids) if number not in excluded]
 
     def _choose_by_id(self, ids: Sequence[int]) -> Sequence[int]:
-        stride = self._stride
-        if stride == 1 or not stride:
-            return ids if stride else ()
+        part, whole = self._part, self._whole
+        if part == whole or not part:
+            return ids if part else ()
         if isinstance(ids, range) and ids.step == 1:
-            return range(ids.start + -ids.start % stride, ids.stop, stride)
-        return [number for number in ids if not number % stride]
+            if part == 1:
+                return range(ids.start + -ids.start % whole, ids.stop, whole)
+            before, last = (ids.start - 1) * part // whole, (ids.stop - 1) * part // whole
+            return [-(-number * whole // part) for number in range(before + 1, last + 1)]
+        return [number for number in ids if number * part % whole < part]
 
     def forget(self, ids: Sequence[int]) -> None:
         """Forget messages that are settled, or have left the queue."""
@@ -159,14 +181,14 @@ class JobSampling:
         rate: Which part of them, from 0 to 1.
     """
 
-    __slots__ = ("_stride",)
+    __slots__ = ("_part", "_whole")
 
     def __init__(self, rate: float) -> None:
-        self._stride = round(1 / rate) if rate > 0 else 0
+        self._part, self._whole = _fraction(rate)
 
     def choose(self, jobs: Sequence[bytes]) -> Sequence[int]:
         """Return the places of those of some jobs that are traced."""
-        stride = self._stride
-        if stride == 1:
+        part, whole = self._part, self._whole
+        if part == whole:
             return range(len(jobs))
-        return [place for place, job in enumerate(jobs) if not crc32(job) % stride] if stride else ()
+        return [place for place, job in enumerate(jobs) if crc32(job) % whole < part] if part else ()

@@ -1,4 +1,4 @@
-"""Byte streams in and out: TCP, TLS, Unix sockets; whole messages in memory; no protocol."""
+"""Byte streams in and out: TCP, TLS, Unix sockets, WebSocket; whole messages in memory; no protocol."""
 
 from triomq.transports.memory import MemoryAddress, MemoryDealer, MemoryRouter
 from triomq.transports.poller import Poller
@@ -6,6 +6,7 @@ from triomq.transports.stream import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Driver, R
 from triomq.transports.tcp import Address, accept_raw, address_of, bind_tcp, is_private, name_of
 from triomq.transports.tls import TLS, TLSSocket, make_context
 from triomq.transports.unix import bind_unix, close_listener
+from triomq.transports.websocket_config import WebSocket
 
 __all__ = [
     "LARGE_RECEIVE_SIZE",
@@ -21,6 +22,7 @@ __all__ = [
     "StreamTransport",
     "TLSSocket",
     "Transport",
+    "WebSocket",
     "accept_raw",
     "address_of",
     "bind_tcp",

@@ -17,7 +17,7 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import trio
 
@@ -72,6 +72,17 @@ class Transport(Protocol):
     """Bytes to read at once; the driver may change it."""
     progress: int
     """Grows whenever some of what could not be sent at once has left: else the other side reads nothing."""
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it goes through TLS."""
+
+    def client_name(self, kind: str) -> str:
+        """Return the name in the client's certificate, which an authority has signed; empty if there is none.
+
+        Args:
+            kind: ``"common_name"`` or ``"subject_alternative_name"``.
+        """
 
     def start(self, driver: Driver) -> None:
         """Start reading, and call the driver."""
@@ -142,6 +153,7 @@ class RawSocket:
     )
 
     _driver: Driver
+    is_encrypted: ClassVar = False
 
     def __init__(self, connection: socket.socket, peer: str, poller: Poller) -> None:
         connection.setblocking(False)
@@ -156,6 +168,10 @@ class RawSocket:
         self.receive_size = RECEIVE_SIZE
         self.peer = peer
         self.progress = 0
+
+    def client_name(self, kind: str) -> str:
+        """Return an empty string: there is no certificate."""
+        return ""
 
     def start(self, driver: Driver) -> None:
         """Start reading, and call the driver."""
@@ -294,12 +310,14 @@ def _without(buffers: Sequence[Buffer], sent: int) -> list[Buffer]:
 
 
 class StreamTransport:
-    """Any Trio stream: TLS, WebSocket, or a memory stream in a test.
+    """Any Trio stream: TLS of a client, or a memory stream in a test.
 
     Args:
         stream: A connected stream; this object owns it from now on.
         peer: The other side's address, for texts.
     """
+
+    is_encrypted: ClassVar = False  # as far as a server can tell: of a client nobody asks
 
     def __init__(self, stream: trio.abc.Stream, peer: str) -> None:
         self._stream = stream
@@ -312,6 +330,10 @@ class StreamTransport:
         self.receive_size = RECEIVE_SIZE
         self.peer = peer
         self.progress = 0
+
+    def client_name(self, kind: str) -> str:
+        """Return an empty string: nobody has looked at a certificate."""
+        return ""
 
     def start(self, driver: Driver) -> None:
         """Start reading, and call the driver."""

@@ -16,7 +16,7 @@ Renegotiation and compression are off, so after the handshake OpenSSL sends only
 import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypedDict, cast
+from typing import ClassVar, Literal, TypedDict, cast
 
 import msgspec
 
@@ -128,6 +128,8 @@ class TLSSocket:
         failed: Called instead when it has failed, with the reason, empty if the client has gone; it calls ``close``,
             now or a little later.
     """
+
+    is_encrypted: ClassVar = True
 
     def __init__(
         self,

@@ -55,7 +55,10 @@ def test_bad_day_begins_with_what_has_failed(tmp_path: Path) -> None:
             {"waits": [{"queue": "q", "wait_p95": 61.0}]},
             "One in twenty messages waits at least so long (p95): q 1.02 min.",
         ),
-        ({"throughput": [{"queue": "q", "queued": 300, "delivered": 200}]}, "More came in than went out: q 100."),
+        (
+            {"throughput": [{"queue": "q", "queued": 300, "delivered": 200}]},
+            "More came in than went out: q 100. A stream does so by its nature.",
+        ),
         ({"log": [log(skipped=["a: cut", "b: cut"])]}, "a: cut, b: cut."),
     ],
 )
@@ -66,3 +69,8 @@ def test_finding_says_what_and_where(tmp_path: Path, tables: Mapping[str, Sequen
 
 def test_few_messages_that_wait_are_no_queue_that_grows(tmp_path: Path) -> None:
     assert found_in(tmp_path, {"throughput": [{"queue": "q", "queued": 99, "delivered": 0}]}) == []
+
+
+@pytest.mark.parametrize("otherwise", [{"gone": 200}, {"purges": 1}])
+def test_queue_whose_messages_expire_or_are_removed_does_not_grow(tmp_path: Path, otherwise: Row) -> None:
+    assert found_in(tmp_path, {"throughput": [{"queue": "q", "queued": 300, "delivered": 100, **otherwise}]}) == []

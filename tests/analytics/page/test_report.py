@@ -114,4 +114,4 @@ def test_drawing_loads_neither_spark_nor_plotly_nor_an_event_loop(tmp_path: Path
         f"draw_report(Path({str(tmp_path)!r})); print(*{{name.split('.')[0] for name in sys.modules}})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert not set(done.stdout.split()) & {"pyspark", "plotly", "trio", "pandas"}
+    assert not set(done.stdout.split()) & {"pyspark", "plotly", "trio"}  # pyarrow loads pandas where it is installed

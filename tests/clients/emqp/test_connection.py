@@ -146,6 +146,17 @@ async def test_publication_reaches_a_queue_of_another_wire_by_its_topic(broker: 
     delivery = await queue.get()
     assert delivery is not None
     assert (delivery.body, delivery.key) == (b"sun", "news.today")
+    assert not delivery.properties.persistent
+
+
+async def test_publication_with_a_guarantee_is_persistent(broker: Broker) -> None:
+    queue = await broker.declare_queue("mine", durable=False)
+    await broker.sink("emqp.topic").bind(queue, "#")
+    async with open_emqp(url_of(broker)) as emqp:
+        await emqp.publish("news.today", b"sun", guarantee=True)
+    delivery = await queue.get()
+    assert delivery is not None
+    assert delivery.properties.persistent
 
 
 # Coming back

@@ -132,7 +132,9 @@ async def open_connection(
 
 
 @asynccontextmanager
-async def open_pair(place: Place, url: MicroMsgUrl = NOBODY) -> AsyncIterator[tuple[MicroMsgConnection, StubPeer]]:
+async def open_pair(
+    place: Place, url: MicroMsgUrl = NOBODY, policy: Reconnect = SOON
+) -> AsyncIterator[tuple[MicroMsgConnection, StubPeer]]:
     """Open a client, and its first connection at the other end."""
     peers = list[StubPeer]()
 
@@ -140,7 +142,7 @@ async def open_pair(place: Place, url: MicroMsgUrl = NOBODY) -> AsyncIterator[tu
         peers.append(await place.accept())
         await peers[0].flush()
 
-    async with both(accept), open_connection(place, url) as connection:
+    async with both(accept), open_connection(place, url, policy) as connection:
         while not peers:
             await trio.lowlevel.checkpoint()
         yield connection, peers[0]

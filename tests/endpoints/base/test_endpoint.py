@@ -134,7 +134,8 @@ async def test_hook_that_fails_ends_its_own_client_alone(
     original = getattr(Shouter, hook)
     monkeypatch.setattr(Shouter, hook, fail)
     _, theirs = trio.testing.memory_stream_pair()
-    ref = endpoint.listener.connect_stream(theirs, "bad")
+    endpoint.listener.connect_stream(theirs, "bad")
+    ref = list(endpoint.children.values())[-1]
     if hook == "due":
         await trio.sleep(1 + 2 * SLOT)
     elif hook != "started":

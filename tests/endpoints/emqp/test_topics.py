@@ -7,6 +7,7 @@ import trio
 import zmq
 
 from endpoints.emqp.conftest import USERS, Served
+from endpoints.emqp.subscriber import Subscriber
 from triomq.app import User, open_broker
 from triomq.endpoints import AMQP, EMQP
 from triomq.endpoints.emqp.topics import TopicFeed
@@ -18,32 +19,6 @@ READERS = {
     "reader": User(password="reader", permissions={"*": Permission("", "", ".*")}),
     "writer": User(password="writer", permissions={"*": Permission("", ".*", "")}),
 }
-
-
-class Subscriber:
-    """A SUB, as any program has it."""
-
-    def __init__(self, port: int, *topics: str, user: str = "") -> None:
-        self.context = make_context()
-        self.socket = ZMQSocket(self.context, zmq.SUB)
-        if user:
-            self.socket.socket.plain_username = user.encode()
-            self.socket.socket.plain_password = user.encode()
-        self.socket.connect(f"tcp://127.0.0.1:{port}")
-        self.got: list[list[bytes]] = []
-        for topic in topics:
-            self.subscribe(topic)
-
-    def subscribe(self, topic: str) -> None:
-        self.socket.socket.setsockopt_string(zmq.SUBSCRIBE, topic)
-
-    async def run(self) -> None:
-        try:
-            while True:
-                self.got += await self.socket.receive()
-        finally:
-            self.socket.close()
-            await close_context(self.context)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -84,6 +59,15 @@ async def test_subscriber_gets_two_frames_of_what_begins_with_its_topic(served: 
     await client.answer_to(await client.send(b"PUBLISH", b"news.today", b"", b'"three"'))
     await until(lambda: len(subscriber.got) == 2)
     assert subscriber.got == [[b"news.today", b'"one"'], [b"news.today", b'"three"']]
+
+
+async def test_broker_with_topics_ends_when_it_is_cancelled() -> None:
+    with trio.fail_after(30):
+        with trio.CancelScope() as scope:
+            async with open_broker(EMQP(port=0, topic_port=0), users=USERS):
+                scope.cancel()
+                await trio.sleep_forever()
+    assert scope.cancelled_caught
 
 
 async def test_publishers_may_have_a_port_of_their_own(served: Served) -> None:

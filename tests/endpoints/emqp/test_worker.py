@@ -1,5 +1,7 @@
 """Jobs from clients to workers, and answers back."""
 
+import json
+
 import pytest
 
 from endpoints.emqp.conftest import CALL, Served
@@ -225,6 +227,16 @@ async def test_message_of_another_wire_is_a_job_and_its_answer_goes_where_it_say
     answer = await answers.get()
     assert answer is not None
     assert (answer.body, answer.properties.correlation_id) == (b'{"value": 1}', "7")
+
+
+@pytest.mark.parametrize(("priority", "told"), [(None, None), (0, 0), (7, 7), (200, 9)])
+async def test_worker_with_extensions_learns_the_priority_of_a_message_of_another_wire(
+    served: Served, priority: int | None, told: int | None
+) -> None:
+    worker = await served.worker(extended=True, ready=1)
+    await served.broker.publish("", "q", CALL, Properties(priority=priority))
+    (request,) = await worker.hear(b"REQUEST")
+    assert json.loads(request.rest[3]).get("priority") == told
 
 
 async def test_answer_to_another_wire_waits_while_memory_is_short(served: Served) -> None:

@@ -29,7 +29,13 @@ from triomq.protocols.micromsg import (
     parse_filter,
 )
 
-WITHOUT_ACKS = tuple(each for each in DEFAULT_OPTIONAL if each.name not in ("batch-ack", "ack"))
+USUAL = tuple(each for each in DEFAULT_OPTIONAL if each.name != "x-heartbeat")
+"""The extensions of clients that may be silent for as long as tests let time pass."""
+
+WITHOUT_ACKS = tuple(each for each in USUAL if each.name not in ("batch-ack", "ack"))
+
+_PATIENCE = 200.0
+"""Seconds, most often virtual ones, for what has to come."""
 
 
 @asynccontextmanager
@@ -62,7 +68,7 @@ class MicroMsgPeer:
 
     def __init__(self, stream: trio.abc.Stream, settings: Settings | None = None) -> None:
         self.stream = stream
-        self.engine = MicroMsgClient(now=0.0, settings=settings or Settings(identity=""))
+        self.engine = MicroMsgClient(now=0.0, settings=settings or Settings(identity="", optional=USUAL))
         self.events: deque[Event] = deque()
         self.got: deque[Got] = deque()
         self.last = 0  # the number of the last message that came
@@ -77,6 +83,7 @@ class MicroMsgPeer:
         if user:
             self.engine.start_login("PLAIN", f"\0{user}\0{password or user}".encode())
             await self.expect(SASLAccepted)
+        await self.flush()
         return self
 
     async def flush(self) -> None:
@@ -118,9 +125,10 @@ class MicroMsgPeer:
 
     async def until(self, has_come: Callable[[], bool]) -> None:
         """Read until something has come."""
-        await self.flush()
-        while not has_come():
-            await self.next()
+        with trio.fail_after(_PATIENCE):
+            await self.flush()
+            while not has_come():
+                await self.next()
 
     async def fails(self) -> tuple[int, str]:
         """Return the code and the text by which the server ends."""
@@ -141,9 +149,9 @@ class MicroMsgPeer:
 
     # Consuming
 
-    async def subscribe(self, destination: str, filter: str = "", id: str = "") -> int:
+    async def subscribe(self, destination: str, filter: str = "", id: str = "", **options: str) -> int:
         """Return the code of the answer."""
-        return (await self.answer(self.engine.subscribe(destination, parse_filter(filter, 16), id))).code
+        return (await self.answer(self.engine.subscribe(destination, parse_filter(filter, 16), id, options))).code
 
     async def unsubscribe(self, destination: str = "", id: str = "") -> int:
         return (await self.answer(self.engine.unsubscribe(destination, id))).code
@@ -195,4 +203,4 @@ def wire(
 
 def logging_in(identity: str = "", **options: Any) -> Settings:
     """Return the settings of a client that logs in."""
-    return Settings(**{"identity": identity, "required": (HandshakeExtension("x-sasl"),), **options})
+    return Settings(**{"identity": identity, "required": (HandshakeExtension("x-sasl"),), "optional": USUAL, **options})

@@ -9,12 +9,11 @@ from typing import ClassVar
 import trio
 
 from endpoints.contract import Consuming, Party, Publishing, Sent
-from endpoints.micromsg.client import WITHOUT_ACKS, MicroMsgPeer, listening, logging_in
+from endpoints.micromsg.client import USUAL, WITHOUT_ACKS, MicroMsgPeer, listening, logging_in
 from triomq.actors import ChildSpec
 from triomq.endpoints import Endpoint, StreamListener
 from triomq.endpoints.micromsg.endpoint import MicroMsgEndpoint
 from triomq.protocols.micromsg import (
-    DEFAULT_OPTIONAL,
     CommandAnswered,
     EndOfStream,
     ErrorReceived,
@@ -30,7 +29,7 @@ _DONE = 200
 
 
 class MicroMsgParty(Party):
-    optional: ClassVar[tuple[HandshakeExtension, ...]] = DEFAULT_OPTIONAL
+    optional: ClassVar[tuple[HandshakeExtension, ...]] = USUAL
     peer: MicroMsgPeer
 
     @property
@@ -52,7 +51,7 @@ class MicroMsgParty(Party):
 
     async def begin(self) -> None:
         await self.open_endpoint()
-        settings = logging_in(optional=self.optional, heartbeat=0.0, window=32_000)
+        settings = logging_in(optional=self.optional, window=32_000)
         self.peer = await MicroMsgPeer(self.connect(), settings).open(self.user)
 
 
@@ -121,7 +120,7 @@ class MicroMsgPublishing(MicroMsgParty, Publishing):
 
 
 class MicroMsgConfirming(MicroMsgPublishing):
-    optional = DEFAULT_OPTIONAL
+    optional = USUAL
     answers = True
 
 

@@ -106,13 +106,18 @@ def _unsettled(tables: ReportTables) -> Iterator[Finding]:
 
 
 def _growing_queues(tables: ReportTables) -> Iterator[Finding]:
-    rows = totals(tables.throughput, ["queued", "delivered"], rank="queued")
-    came_and_went = [(row, _int(row, "queued"), _int(row, "delivered")) for row in rows]
+    rows = totals(tables.throughput, ["queued", "delivered", "gone", "purges"], rank="queued")
+    # How many a purge has removed stands nowhere, so where there was one nothing is said.
+    came_and_went = [
+        (row, _int(row, "queued"), _int(row, "delivered") + _int(row, "gone"))
+        for row in rows
+        if not _int(row, "purges")
+    ]
     grown = [
         {**row, "more": came - went} for row, came, went in came_and_went if came - went >= FEW and came > went * GROWS
     ]
     if grown:
-        text = f"More came in than went out: {_most(grown, 'name', 'more')}."
+        text = f"More came in than went out: {_most(grown, 'name', 'more')}. A stream does so by its nature."
         yield Finding(
             False, number(len(grown)), _noun(len(grown), "queue") + _verb(len(grown), "grow"), text, "throughput"
         )

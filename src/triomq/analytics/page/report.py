@@ -73,7 +73,7 @@ def write_whole(path: Path, text: str) -> None:
     try:
         hidden.write_text(text, encoding="utf-8")
         hidden.rename(path)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: nothing half written stays
         hidden.unlink(missing_ok=True)
         raise
 

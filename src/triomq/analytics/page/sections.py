@@ -1,6 +1,6 @@
 """The sections of the page: each has plots, and the tables behind them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -164,6 +164,8 @@ _OUTCOMES: Final = (
     ("cancelled", "Cancelled", figures.GREY),
 )
 
+_TIMES: Final = (("wait", "Wait", 0), ("run", "Run", 1))
+
 
 def _jobs(table: pa.Table, failures: pa.Table) -> Section:
     rows = table.to_pylist()
@@ -194,27 +196,12 @@ def _jobs(table: pa.Table, failures: pa.Table) -> Section:
 
 def _outcomes(rows: Sequence[Row], count: int) -> Figure:
     labels = [None if row["job"] is None else str(row["job"]) for row in rows]
-    traces = [
-        figures.bars(
-            title,
-            [_float(row[field]) for row in rows],
-            [words.number(_float(row[field])) for row in rows],
-            labels,
-            colour,
-        )
-        for field, title, colour in _OUTCOMES
-    ]
-    layout = {
-        "barmode": "stack",
-        "xaxis": {"title": {"text": "jobs"}, "rangemode": "tozero"},
-        "yaxis": figures.names_axis(labels),
-    }
+    axis = {"title": {"text": "jobs"}, "rangemode": "tozero"}
+    view = _stacked(rows, _OUTCOMES, labels, words.number, axis)
     note = f"The {len(labels)} busiest of {words.some(count, 'job')}." if count > len(labels) else ""
     ends = ", ".join(f"{words.number(_sum(rows, field))} {title.lower()}" for field, title, _ in _OUTCOMES)
     height = figures.height_of(len(labels))
-    return Figure(
-        "jobs-plot", "What became of jobs", f"Ends of jobs: {ends}.", [View("", traces, layout)], height, note
-    )
+    return Figure("jobs-plot", "What became of jobs", f"Ends of jobs: {ends}.", [view], height, note)
 
 
 def _slowest(table: pa.Table) -> Section:
@@ -240,15 +227,33 @@ def _path_text(path: Sequence[Mapping[str, str | None]] | None) -> str:
 
 def _slowest_plot(rows: Sequence[Row]) -> Figure:
     labels = [str(row["place"]) for row in rows]
-    traces = []
-    for field, title, colour in (("wait", "Wait", 0), ("run", "Run", 1)):
-        values = [_float(row[field]) for row in rows]
-        traces.append(figures.bars(title, values, [words.duration(value) for value in values], labels, colour))
-    axis = figures.seconds_axis("Time")
-    layout = {"barmode": "stack", "xaxis": axis, "yaxis": figures.names_axis(labels)}
+    view = _stacked(rows, _TIMES, labels, words.duration, figures.seconds_axis("Time"))
     summary = f"The slowest messages: {words.shown(labels[0], 60)} took {words.duration(_float(rows[0]['total']))}."
     height = figures.height_of(len(rows))
-    return Figure("slowest-plot", "Where their time went", summary, [View("", traces, layout)], height)
+    return Figure("slowest-plot", "Where their time went", summary, [view], height)
+
+
+def _stacked(
+    rows: Sequence[Row],
+    fields: Sequence[tuple[str, str, int]],
+    labels: Sequence[str | None],
+    write: Callable[[float | None], str],
+    axis: Mapping[str, object],
+) -> View:
+    """Return bars of several fields of each row, end to end.
+
+    Args:
+        rows: The rows.
+        fields: Of each: its name, its title and its colour.
+        labels: Of each row.
+        write: How a value is written.
+        axis: Of the values.
+    """
+    traces = []
+    for field, title, colour in fields:
+        values = [_float(row[field]) for row in rows]
+        traces.append(figures.bars(title, values, [write(value) for value in values], labels, colour))
+    return View("", traces, {"barmode": "stack", "xaxis": axis, "yaxis": figures.names_axis(labels)})
 
 
 def _dead_letters(table: pa.Table) -> Section:

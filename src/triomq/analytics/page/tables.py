@@ -16,6 +16,7 @@ from triomq.errors import ReportError
 
 _TIME: Final = pa.timestamp("us", "UTC")
 _NUMBER, _SECONDS, _TEXT = pa.int64(), pa.float64(), pa.string()
+_OF_QUEUE: Final = dict.fromkeys(("node", "domain", "queue"), _TEXT)
 _WAITS: Final = dict.fromkeys(("wait_p50", "wait_p95", "wait_p99"), _SECONDS)
 _RUNS: Final = dict.fromkeys(("run_p50", "run_p95", "run_p99"), _SECONDS)
 
@@ -56,26 +57,24 @@ class ReportTables(msgspec.Struct, frozen=True):
 SCHEMAS: Final = {
     "throughput": _schema(
         minute=_TIME,
-        node=_TEXT,
-        domain=_TEXT,
-        queue=_TEXT,
+        **_OF_QUEUE,
         queued=_NUMBER,
         delivered=_NUMBER,
         accepted=_NUMBER,
         requeued=_NUMBER,
+        gone=_NUMBER,
+        purges=_NUMBER,
         bytes=_NUMBER,
     ),
     "waits": _schema(
-        node=_TEXT,
-        domain=_TEXT,
-        queue=_TEXT,
+        **_OF_QUEUE,
         messages=_NUMBER,
         **_WAITS,
         wait_max=_SECONDS,
         **_RUNS,
         run_max=_SECONDS,
     ),
-    "waits_by_minute": _schema(minute=_TIME, node=_TEXT, domain=_TEXT, queue=_TEXT, **_WAITS),
+    "waits_by_minute": _schema(minute=_TIME, **_OF_QUEUE, **_WAITS),
     "jobs": _schema(
         job=_TEXT,
         queue=_TEXT,
@@ -103,20 +102,16 @@ SCHEMAS: Final = {
     ),
     "lost_peers": _schema(ts=_TIME, node=_TEXT, peer=_TEXT, protocol=_TEXT, error=_TEXT, unsettled=_NUMBER),
     "unsettled": _schema(
-        node=_TEXT,
-        domain=_TEXT,
-        queue=_TEXT,
+        **_OF_QUEUE,
         msg_id=_NUMBER,
         message_id=_TEXT,
         delivered=_TIME,
         consumer=_TEXT,
         attempt=_NUMBER,
     ),
-    "unsettled_by_queue": _schema(node=_TEXT, domain=_TEXT, queue=_TEXT, messages=_NUMBER),
+    "unsettled_by_queue": _schema(**_OF_QUEUE, messages=_NUMBER),
     "slowest": _schema(
-        node=_TEXT,
-        domain=_TEXT,
-        queue=_TEXT,
+        **_OF_QUEUE,
         msg_id=_NUMBER,
         message_id=_TEXT,
         total=_SECONDS,

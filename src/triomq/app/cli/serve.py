@@ -51,6 +51,14 @@ def serve(
         int | None,
         typer.Option(help="Listen for MicroMsg2 too; programs look for port 8334.", min=0, max=65535),
     ] = None,
+    websocket: Annotated[
+        int | None,
+        typer.Option(
+            help="Listen for AMQP over WebSocket too; which pages may connect is set in a configuration.",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Directory for durable queues and messages; without it all is in memory.")
     ] = None,
@@ -73,7 +81,8 @@ def serve(
     """
     given: dict[str, object] = {
         "host": host, "port": port, "path": path, "emqp": emqp, "tap": tap, "restms": restms, "mtl": mtl,
-        "micromsg": micromsg, "level": log_level, "format": log_format, "trace_rate": trace_rate,
+        "micromsg": micromsg, "websocket": websocket,
+        "level": log_level, "format": log_format, "trace_rate": trace_rate,
     }  # fmt: skip
     if data is not None:
         given["data"] = str(data.absolute())  # from here, not from the folder of the configuration
@@ -97,7 +106,7 @@ def _announce(broker: Broker, login: str, data_dir: str) -> None:
     """Print where the broker listens and how to connect."""
     by_protocol: dict[str, list[Listening]] = {}
     for listening in broker.listening:
-        by_protocol.setdefault(listening.config.protocol, []).append(listening)
+        by_protocol.setdefault(listening.config.spoken, []).append(listening)
     places = "; ".join(f"{protocol} on {_places(group)}" for protocol, group in by_protocol.items())
     typer.echo(f"triomq {__version__} listens for {places or 'nothing: no endpoint is configured'}")
     if by_protocol:

@@ -269,9 +269,16 @@ class EMQPConnection:
 
     # Other commands
 
-    async def publish(self, topic: str, message: bytes) -> None:
-        """Publish a message to all who want its topic; raises as ``send`` does."""
-        await self._do(lambda engine: engine.publish(topic, message))
+    async def publish(self, topic: str, message: bytes, *, guarantee: bool = False) -> None:
+        """Publish a message to all who want its topic; raises as ``send`` does.
+
+        Args:
+            topic: The topic.
+            message: What they get.
+            guarantee: Whether it survives a restart of the broker, in a durable queue that is bound to topics.
+        """
+        headers = make_headers(guarantee=guarantee)
+        await self._do(lambda engine: engine.publish(topic, message, headers))
 
     async def schedule(
         self,

@@ -39,12 +39,18 @@ def settings_for(url: MicroMsgUrl, extensions: Sequence[HandshakeExtension] = ()
         url: What to agree on.
         extensions: Further ones, which the peer need not know.
     """
-    acks = ("batch-ack", "ack") if url.window else ()
-    ours = () if url.is_sharpmessaging else ("pub-sub", "x-reply", *(("x-heartbeat",) if url.heartbeat else ()))
+    known = ["ack"] if url.window else []
+    if not url.is_sharpmessaging:
+        known += [
+            *(["batch-ack"] if url.window else []),
+            "pub-sub",
+            "x-reply",
+            *(["x-heartbeat"] if url.heartbeat else []),
+        ]
     return Settings(
         identity=url.identity,
         required=(HandshakeExtension(_SASL),) if url.user or url.auth_mechanism else (),
-        optional=(*map(HandshakeExtension, (*acks, *ours)), *extensions),
+        optional=(*map(HandshakeExtension, known), *extensions),
         window=url.window or 1,
         heartbeat=url.heartbeat,
         max_payload=min(url.max_message, 1024 * 1024),

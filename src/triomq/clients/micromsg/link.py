@@ -22,7 +22,7 @@ import trio
 from triomq.clients.amqp.pending_reply import PendingReply
 from triomq.clients.micromsg.refusals import AGAIN, error_of
 from triomq.clients.transport_link import BUFFERED_MOST, CLOSE_TIMEOUT, UNTAKEN_MOST, TransportLink
-from triomq.errors import Disconnected, RemoteProtocolError, TriomqError
+from triomq.errors import AccessRefused, Disconnected, Refused, RemoteProtocolError, TriomqError
 from triomq.protocols.micromsg import (
     CommandAnswered,
     EndOfStream,
@@ -95,7 +95,7 @@ class MicroMsgLink(TransportLink):
         self._answers: dict[int, PendingReply[CommandAnswered]] = {}
         self._untaken = 0
         self._paused = False
-        self._is_closing = False
+        self._is_closing = self._ends_when_drained = False
         self._armed = True
         self._writer: trio.lowlevel.Task | None = None
 
@@ -157,7 +157,9 @@ class MicroMsgLink(TransportLink):
     def drained(self) -> None:
         """Send again; called by the transport."""
         self._untaken = 0
-        if self.held:
+        if self._ends_when_drained:
+            self._close()
+        elif self.held:
             self.held = False
             self.write()
 
@@ -252,8 +254,13 @@ class MicroMsgLink(TransportLink):
 
     # The end
 
-    async def close(self) -> None:
-        """Write what is left, end the stream, and wait for the peer's end as long as it may take for that."""
+    async def close(self, *, by_half: bool) -> None:
+        """Write what is left, end the stream, and wait for the peer's end as long as it may take for that.
+
+        Args:
+            by_half: Whether a stream can be ended in one direction; over TLS it cannot, and nothing is waited for when
+                all has left.
+        """
         if self.error is not None:
             return
         self.write()
@@ -263,6 +270,8 @@ class MicroMsgLink(TransportLink):
         self._transport.end_sending()
         if self._paused:
             self._pause(paused=False)  # what has come and is not read would make the system drop what we sent last
+        self._ends_when_drained = not by_half
+        self._transport.notify_drained()
         with trio.move_on_after(CLOSE_TIMEOUT):
             await self.ended.wait()
 
@@ -303,9 +312,18 @@ class MicroMsgLink(TransportLink):
         self.end(error_of(event.code, text), may_return=event.code in AGAIN and self.opened.done)
 
     def _failed(self, event: Failed) -> None:
-        self.end(
-            RemoteProtocolError(f"{self.place} does not keep to MicroMsg2: {event.code} {event.text}"),
-            may_return=False,
+        self.end(self._failure(event), may_return=False)
+
+    def _failure(self, event: Failed) -> TriomqError:
+        if self.opened.done or event.code != 501:
+            return RemoteProtocolError(f"{self.place} does not keep to MicroMsg2: {event.code} {event.text}")
+        if "x-sasl" in event.text:
+            return AccessRefused(
+                f"the broker at {self.place} lets nobody in without a log-in; write micromsg://user:password@host:port"
+            )
+        return Refused(
+            f"the peer at {self.place} requires what this client was not given: {event.text}; see extensions= of "
+            "open_micromsg"
         )
 
     def _silent(self, event: Silent) -> None:

@@ -46,7 +46,7 @@ class Outgoing:
         self._resends = resends
         self._given: deque[GivenMessage] = deque()
         self._sent: deque[GivenMessage] = deque()
-        self._checked = ""  # the last destination that was found well written
+        self._checked: str | None = None  # the last destination that was found well written
         self._room = trio.lowlevel.ParkingLot()
 
     @property

@@ -91,6 +91,7 @@ class Subscriptions:
         subscription.end()
         self._begun.discard(subscription)
         if link is not None and link.error is None and subscription in self._commands.values():
+            link.write()  # what was accepted must not go back
             number = link.engine.unsubscribe(subscription.destination, subscription.id)
             subscription.give_back()
             with trio.move_on_after(CLOSE_TIMEOUT, shield=True):

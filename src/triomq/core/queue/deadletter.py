@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from triomq.core.codecs import Codecs
 from triomq.core.message import Head, QueueMessage, Stretch, traits_of
-from triomq.core.publishing.publish import Publish
-from triomq.core.queue.moved import MovedFrom, PublishMoved, where_from
+from triomq.core.queue.moved import MovedFrom, publish_of, where_from
 from triomq.errors import NotFound
 from triomq.properties import HeaderValue, Properties
 
@@ -98,10 +97,7 @@ def _dead_letter_one(
     encoded, flags = directory.codecs.amend(message, changes, without=without)
     content = encoded + message.body
     head = _head_of(message.head, sink, keys[0], encoded, flags)
-    if moved_from is None:
-        publish = Publish(head, [content], len(content))
-    else:
-        publish = PublishMoved(head, [content], len(content), moved_from=moved_from)
+    publish = publish_of(head, content, moved_from)
     copies = 0
     for queue in route.queues:
         if reason is not Reason.REJECTED and _is_circle(news, _bytes_if_not_text(directory.name_of(queue))):

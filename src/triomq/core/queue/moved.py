@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from triomq.core.message import Stretch
+from triomq.core.message import Head, Stretch
 from triomq.core.publishing.publish import Publish
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ class MovedMessages(NamedTuple):
     def where_from(self, contents: Sequence[bytes]) -> MovedFrom | None:
         """Return where contents were if they are these: others may become ready while these are stored."""
         return self.moved_from if contents[0] is self.stretch.contents[0] else None
+
+
+def publish_of(head: Head, content: bytes, moved_from: MovedFrom | None) -> Publish:
+    """Return what a queue is told that is to store a message which was in another one, as far as that is known."""
+    if moved_from is None:
+        return Publish(head, [content], len(content))
+    return PublishMoved(head, [content], len(content), moved_from=moved_from)
 
 
 def where_from(state: "QueueState", ids: Sequence[int], reason: str = "") -> MovedFrom | None:

@@ -81,6 +81,10 @@ class TracedQueue(Queue):
         self._tracer.removed(self._state, ids, None)
 
     def on_stop(self) -> None:
+        if self._state.gone:
+            # What consumers have goes with it; nothing that they settle now is heard of.
+            for batch in self._backlog.outstanding():
+                self._tracer.removed(self._state, batch.unsettled_ids(None), None)
         super().on_stop()
         if self._state.gone:
             self._tracer.ended(self._state)

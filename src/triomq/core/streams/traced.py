@@ -46,6 +46,9 @@ class TracedStream(Stream):
         self._tracer.appended(self._state, first, self._log.next_id - first)
 
     def on_stop(self) -> None:
+        if self._state.gone:
+            for batch in self._log.outstanding():
+                self._tracer.removed(self._state, batch.unsettled_ids(None), None)
         super().on_stop()
         if self._state.gone:
             self._tracer.ended(self._state)

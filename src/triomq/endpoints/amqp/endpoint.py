@@ -32,7 +32,7 @@ from triomq.protocols.amqp import (
     Settings,
 )
 from triomq.security import MakeMechanism
-from triomq.transports import TLS, Transport
+from triomq.transports import TLS, Transport, WebSocket
 
 _CAPABILITIES: dict[str, FieldValue] = {
     "publisher_confirms": True,
@@ -54,13 +54,15 @@ _Short = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 
 _PORT, _TLS_PORT = 5672, 5671  # as registered with IANA: amqp, amqps
 
+_WEBSOCKET_PORT, _WEBSOCKET_TLS_PORT = 15670, 15669  # nothing is registered; the first is that of CloudAMQP's relay
+
 
 class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     """Where and how to listen for AMQP 0-9-1.
 
     Args:
         host: Name or address; ``localhost`` is both loopback addresses.
-        port: Port; 0 takes one that is free. Without it 5672, or 5671 with ``tls``.
+        port: Port; 0 takes one that is free. Without it 5672, or 5671 with ``tls``; with ``websocket`` 15670, or 15669.
         path: Path of a Unix socket to listen on instead; host and port are not used then.
         heartbeat: Seconds between heartbeats that the broker asks for; 0 asks for none.
         frame_max: Octets of the largest frame, from 4,096.
@@ -70,6 +72,7 @@ class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="
         consumer_timeout: Seconds that a client may leave a delivery unsettled before its channel is closed, unless the
             queue has a limit of its own; 0 for ever.
         tls: How to speak TLS; none is not at all.
+        websocket: How to speak WebSocket, which then is all that is spoken on this port; none is not at all.
         allow_plain_insecure: Let clients on other machines send their passwords in plain text, without TLS.
         direct: What is announced of direct connections: 1 asks for them where they can be used, 0 allows them.
         direct_connections: Whether there are any.
@@ -92,6 +95,7 @@ class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="
     virtual_hosts: Mapping[str, str] = msgspec.field(default_factory=lambda: {"/": "default"})
     consumer_timeout: Annotated[float, msgspec.Meta(ge=0)] = 1800.0
     tls: TLS | None = None
+    websocket: WebSocket | None = None
     allow_plain_insecure: bool = True
     direct: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
     direct_connections: bool = True
@@ -103,7 +107,8 @@ class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="
         """Check the fields, and choose the port that clients expect."""
         super().__post_init__()
         if self.port is None:
-            msgspec.structs.force_setattr(self, "port", _PORT if self.tls is None else _TLS_PORT)
+            ports = (_PORT, _TLS_PORT) if self.websocket is None else (_WEBSOCKET_PORT, _WEBSOCKET_TLS_PORT)
+            msgspec.structs.force_setattr(self, "port", ports[self.tls is not None])
 
     def make(self, broker: BrokerContext) -> "AMQPEndpoint":
         """Return the actor that listens."""
@@ -115,6 +120,8 @@ class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="
 
     def client_url(self, address: str, credentials: str) -> str:
         """Return the URL that a client connects with."""
+        if self.websocket is not None:
+            return f"{'ws' if self.tls is None else 'wss'}://{credentials}@{address}{self.websocket.path}"
         return f"{'amqp' if self.tls is None else 'amqps'}://{credentials}@{address}"
 
     def settings(self, mechanisms: tuple[str, ...]) -> Settings:
@@ -137,6 +144,9 @@ class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="
         )
 
 
+_SUBPROTOCOL = "amqp"
+"""What clients over WebSocket may ask for."""
+
 _LEASE_TICK = 1.0
 """Seconds between two looks at leases that are not used: they last for thirty."""
 
@@ -154,7 +164,13 @@ class AMQPEndpoint(Endpoint):
         self, config: AMQP, context: BrokerContext, *, mechanisms: Mapping[str, MakeMechanism] = MECHANISMS
     ) -> None:
         self.listener = StreamListener(
-            self.make_client, config.host, config.port or 0, path=config.path, tls=config.tls
+            self.make_client,
+            config.host,
+            config.port or 0,
+            path=config.path,
+            tls=config.tls,
+            websocket=config.websocket,
+            subprotocols=(_SUBPROTOCOL,),
         )
         super().__init__(context, self.listener)
         self._config = config

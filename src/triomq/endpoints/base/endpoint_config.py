@@ -22,7 +22,7 @@ import msgspec
 from triomq.core import Amend, Properties, SinkKind
 from triomq.endpoints.base.context import BrokerContext
 from triomq.errors import ConfigError
-from triomq.transports import TLS, make_context, name_of
+from triomq.transports import TLS, WebSocket, make_context, name_of
 
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
@@ -77,6 +77,11 @@ class EndpointConfig:
         return None
 
     @property
+    def websocket(self) -> WebSocket | None:
+        """How it speaks WebSocket; None is not at all."""
+        return None
+
+    @property
     def is_encrypted(self) -> bool:
         """Whether what goes over the network can be read by its two ends alone."""
         return self.tls is not None
@@ -85,6 +90,11 @@ class EndpointConfig:
     def virtual_hosts(self) -> Mapping[str, str]:
         """The domain of each virtual host; empty where the protocol has none."""
         return {}
+
+    @property
+    def spoken(self) -> str:
+        """The protocol, and what carries it where that is not usual."""
+        return self.protocol if self.websocket is None else f"{self.protocol} over WebSocket"
 
     def bound_to(self, port: int) -> "EndpointConfig":
         """Return the same configuration with the port that was found, for the next incarnation."""
@@ -125,7 +135,7 @@ class EndpointConfig:
 
     def describe(self) -> str:
         """Return a line for people: what it listens for, where, and whether with TLS."""
-        return f"{self.protocol} on {self.place}{'' if self.tls is None else ' with TLS'}"
+        return f"{self.spoken} on {self.place}{'' if self.tls is None else ' with TLS'}"
 
     def client_url(self, address: str, credentials: str) -> str:
         """Return what a client connects with, to be read by people behind the words "connect with".

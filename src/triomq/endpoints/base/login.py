@@ -34,7 +34,7 @@ from triomq.security import (
     Plain,
     Step,
 )
-from triomq.transports import TLS, TLSSocket, Transport, is_private
+from triomq.transports import TLS, Transport, is_private
 
 C = TypeVar("C", bound=Client)
 
@@ -61,7 +61,7 @@ def offered_mechanisms(
         tls: What the endpoint listens with.
         plain_to_all: Whether passwords may go over any wire.
     """
-    if isinstance(transport, TLSSocket) and tls is not None:
+    if transport.is_encrypted and tls is not None:
         name = transport.client_name(tls.client_name)
         return {**secret, **({"EXTERNAL": partial(External, name=name)} if name else {}), **mechanisms}
     return mechanisms if plain_to_all or is_private(transport.peer) else secret

@@ -1,8 +1,9 @@
-"""Clients that come over streams: TCP or a Unix socket, with TLS or without, watched by one poller."""
+"""Clients that come over streams: TCP or a Unix socket, with TLS and WebSocket or without, watched by one poller."""
 
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -17,6 +18,7 @@ from triomq.transports import (
     StreamTransport,
     TLSSocket,
     Transport,
+    WebSocket,
     accept_raw,
     address_of,
     bind_tcp,
@@ -27,18 +29,19 @@ from triomq.transports import (
 
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
+    from triomq.transports.websocket import WebSocketTransport
 
 _log = logging.getLogger("triomq.endpoints")
 
-_HANDSHAKE = 10.0  # seconds that a client has for TLS, before it gets as many for its protocol's own handshake
+_HANDSHAKE = 10.0  # seconds that a client has for TLS, for WebSocket, and then for its protocol's own handshake
 
-_ALERT = 0.5  # seconds that a client has to read why its TLS handshake failed
+_ALERT = 0.5  # seconds that a client has to read why TLS or WebSocket has ended
 
 _OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
 
 
 class StreamListener(Listener):
-    """Accepts streams, shakes hands where there is TLS, and has a client made for each.
+    """Accepts streams, shakes hands where there is TLS or WebSocket, and has a client made for each.
 
     Args:
         make_client: Makes the client over a transport, which it owns from now on.
@@ -46,6 +49,8 @@ class StreamListener(Listener):
         port: A port, or 0 for one that is free.
         path: Path of a Unix socket to listen on instead.
         tls: How to speak TLS; None is not at all.
+        websocket: How to speak WebSocket; None is not at all.
+        subprotocols: What clients over WebSocket may call the protocol.
         probes: Whether TCP is to find out that a client's machine has gone: for protocols without heartbeats.
     """
 
@@ -57,6 +62,8 @@ class StreamListener(Listener):
         *,
         path: str = "",
         tls: TLS | None = None,
+        websocket: WebSocket | None = None,
+        subprotocols: Sequence[str] = (),
         probes: bool = False,
     ) -> None:
         self._make_client = make_client
@@ -64,13 +71,15 @@ class StreamListener(Listener):
         self._port = port
         self._path = path
         self._tls = tls
+        self._websocket = websocket
+        self._subprotocols = subprotocols
         self._probes = probes
         self._context: ssl.SSLContext | None = None
         self._endpoint: Endpoint
         self._sockets: list[trio.SocketListener] = []
         self._addresses: list[Address] = []
         self._accepting: trio.CancelScope | None = None
-        self._shaking_hands: set[TLSSocket] = set()
+        self._shaking_hands: set[TLSSocket | WebSocketTransport] = set()
         self._poller = Poller()
 
     @property
@@ -113,52 +122,79 @@ class StreamListener(Listener):
         except OSError:
             return  # gone again already
         if self._context is None:
+            self._begin(transport)
+        else:
+            failed = partial(self._failed, "TLS handshake failed")
+            secure = TLSSocket(transport, self._context, secured=self._secured, failed=failed)
+            self._end_handshake_after(secure, _HANDSHAKE)
+
+    def _begin(self, transport: Transport) -> None:
+        """Shake hands where there is WebSocket, else serve a client."""
+        if self._websocket is None:
             self.connect(transport)
         else:
-            secure = TLSSocket(transport, self._context, secured=self._secured, failed=self._not_secured)
-            self._shaking_hands.add(secure)
-            self._end_handshake_after(secure, _HANDSHAKE)
+            self._end_handshake_after(self._frame(transport, self._websocket), _HANDSHAKE)
+
+    def _frame(self, transport: Transport, config: WebSocket) -> "WebSocketTransport":
+        from triomq.transports.websocket import ServerHandshake, WebSocketTransport  # with wsproto and h11
+
+        return WebSocketTransport(
+            transport,
+            ServerHandshake(config, self._subprotocols),
+            max_frame_size=config.max_frame_size,
+            opened=self._opened,
+            failed=partial(self._failed, "WebSocket failed"),
+            is_leaving=lambda: self._accepting is None,
+        )
 
     def connect(self, transport: Transport) -> Ref:
         """Serve a client over a transport."""
         return self._endpoint.serve(self._make_client(transport))
 
-    def connect_stream(self, stream: trio.abc.Stream, peer: str) -> Ref:
-        """Serve a client over any Trio stream, such as one end of a memory stream."""
+    def connect_stream(self, stream: trio.abc.Stream, peer: str) -> None:
+        """Serve a client over any Trio stream, such as one end of a memory stream; not with TLS."""
         transport = StreamTransport(stream, peer)
-        ref = self.connect(transport)
+        self._begin(transport)
         self._endpoint.start_task(transport.run)
-        return ref
 
-    # TLS
+    # TLS and WebSocket
 
     def renew_certificates(self, context: ssl.SSLContext) -> None:
         """Show other certificates to clients that come from now on."""
         self._context = context
 
     def _secured(self, transport: TLSSocket) -> None:
+        if self._still_listens_to(transport):
+            self._begin(transport)
+
+    def _opened(self, transport: "WebSocketTransport") -> None:
+        if self._still_listens_to(transport):
+            self.connect(transport)
+
+    def _still_listens_to(self, transport: "TLSSocket | WebSocketTransport") -> bool:
+        """End the time for a handshake; close the transport if clients are not accepted any more."""
         self._shaking_hands.discard(transport)
         self._endpoint.timers.discard(transport)
         if self._accepting is None:
-            transport.close()  # it listens no more
-        else:
-            self.connect(transport)
+            transport.close()
+        return self._accepting is not None
 
-    def _not_secured(self, transport: TLSSocket, reason: str) -> None:
-        """Leave the client a while to read the alert."""
+    def _failed(self, what: str, transport: "TLSSocket | WebSocketTransport", reason: str) -> None:
+        """Leave the client a while to read why."""
         fields = {
             "endpoint": self._endpoint.ref.name,
             "peer": transport.peer,
             "reason": reason or "the client has gone",
         }
-        _log.log(logging.INFO if reason else logging.DEBUG, "TLS handshake failed", extra={"fields": fields})
+        _log.log(logging.INFO if reason else logging.DEBUG, what, extra={"fields": fields})
         self._end_handshake_after(transport, _ALERT)
 
-    def _end_handshake_after(self, transport: TLSSocket, seconds: float) -> None:
+    def _end_handshake_after(self, transport: "TLSSocket | WebSocketTransport", seconds: float) -> None:
+        self._shaking_hands.add(transport)
         due = trio.current_time() + seconds
         self._endpoint.timers.set(transport, due, lambda _: self._end_handshake(transport))
 
-    def _end_handshake(self, transport: TLSSocket) -> None:
+    def _end_handshake(self, transport: "TLSSocket | WebSocketTransport") -> None:
         transport.close()
         self._shaking_hands.discard(transport)
 

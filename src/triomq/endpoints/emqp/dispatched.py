@@ -30,6 +30,7 @@ class DispatchedJob(msgspec.Struct, eq=False):
         entry: The job in the book; None if it is in none.
         attempt: With that: which of its attempts this is.
         deadline: With that: Unix time after which nobody waits for it; 0 is never.
+        priority: With another wire: what its publisher has given it, if anything.
     """
 
     batch: Batch
@@ -45,6 +46,7 @@ class DispatchedJob(msgspec.Struct, eq=False):
     entry: BookedJob | None = None
     attempt: int = 0
     deadline: float = 0.0
+    priority: int | None = None
 
     @property
     def may_be_repeated(self) -> bool:

@@ -46,13 +46,14 @@ from triomq.endpoints.emqp.dispatched import DispatchedJob
 from triomq.endpoints.emqp.jobs.booked import BookedSide
 from triomq.endpoints.emqp.jobs.content import JOB_CODEC
 from triomq.endpoints.emqp.jobs.traced import trace_started
-from triomq.endpoints.emqp.queues import options_of
+from triomq.endpoints.emqp.queues import JOB_PRIORITIES, options_of
 from triomq.protocols.emqp import (
     NO_EXTENSION,
     Extension,
     Frames,
     WeightedQueue,
     call_problem,
+    encode_extension,
     is_text,
     job_frames,
     name_frame,
@@ -74,6 +75,12 @@ LOST: Final = Extension(state="lost", type="WorkerLost", message="the worker was
 
 _NO_ORIGIN: Final = Origin(RequestProperties(b""))
 """Of jobs that came over another wire."""
+
+_BY_PRIORITY: Final = [
+    Origin(RequestProperties(b"", extension=encode_extension(Extension(priority=priority))))
+    for priority in range(JOB_PRIORITIES + 1)
+]
+"""The same of those that have a priority."""
 
 
 class Tally:
@@ -233,9 +240,11 @@ class WorkerSide:
         request, headers = as_request(properties, self._peer.new_id())
         reply_to, correlation_id = properties.reply_to or "", properties.correlation_id
         replying = headers.replying().frame
-        return DispatchedJob(
+        job = DispatchedJob(
             batch, position, request, headers, replying, now, None, headers.timeout, reply_to, correlation_id
         )
+        job.priority = properties.priority
+        return job
 
     def _fits(self, body: bytes) -> bool:
         """Return whether the worker can be given a job: what released ones cannot run would end them."""
@@ -262,7 +271,10 @@ class WorkerSide:
             return None
         if job.entry is not None:
             return self.booked.frame(job)
-        origin = job.origin or _NO_ORIGIN
+        origin = job.origin
+        if origin is None:
+            # As in a queue of such priorities: one that is higher counts as the highest.
+            origin = _NO_ORIGIN if job.priority is None else _BY_PRIORITY[min(job.priority, JOB_PRIORITIES)]
         return origin.extension_frame(job.batch.attempts + 1)
 
     def _set_deadline(self, msgid: bytes, job: DispatchedJob) -> None:

@@ -16,7 +16,7 @@ import trio
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.login import check_password, check_password_nowait
 from triomq.security import Credentials
-from triomq.transports import TLS, TLSSocket, Transport, is_private
+from triomq.transports import TLS, Transport, is_private
 
 
 def read_basic(header: str) -> Credentials | None:
@@ -54,7 +54,7 @@ class BasicLogin:
         allow_plain_insecure: bool,
     ) -> None:
         self.realm = realm
-        self.takes_passwords = allow_plain_insecure or isinstance(transport, TLSSocket) or is_private(transport.peer)
+        self.takes_passwords = allow_plain_insecure or transport.is_encrypted or is_private(transport.peer)
         """Whether passwords may come on this way."""
         self._context = context
         self._transport = transport
@@ -84,7 +84,7 @@ class BasicLogin:
     def _certified(self) -> str:
         """Return the name in the client's certificate; empty if it has shown none."""
         transport, tls = self._transport, self._tls
-        return transport.client_name(tls.client_name) if tls is not None and isinstance(transport, TLSSocket) else ""
+        return transport.client_name(tls.client_name) if tls is not None else ""
 
     def wait(self, header: str) -> float:
         """Return for how many seconds nobody is let in who sends what a header says; 0 if that can be tried again."""

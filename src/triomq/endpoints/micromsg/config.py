@@ -12,7 +12,7 @@ from triomq.endpoints.base.endpoint_config import Codec, SocketConfig, is_loopba
 from triomq.endpoints.micromsg.content import MICROMSG_CODEC, amend_micromsg, from_micromsg
 from triomq.endpoints.micromsg.destinations import parse_destination
 from triomq.errors import ConfigError, Refused
-from triomq.transports import TLS
+from triomq.transports import TLS, WebSocket
 
 if TYPE_CHECKING:
     from triomq.endpoints.micromsg.endpoint import MicroMsgEndpoint
@@ -52,6 +52,7 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
         pushed: For clients that cannot subscribe, SharpMessaging's: from which destination they get messages, by their
             identity; ``*`` is any other one.
         tls: How to speak TLS; none is not at all.
+        websocket: How to speak WebSocket, which then is all that is spoken on this port; none is not at all.
         allow_plain_insecure: Let clients on other machines send their passwords in plain text, without TLS.
     """
 
@@ -74,6 +75,7 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
     most_waiting: _Count = 100_000
     pushed: Mapping[str, str] = msgspec.field(default_factory=dict)
     tls: TLS | None = None
+    websocket: WebSocket | None = None
     allow_plain_insecure: bool = True
 
     def __post_init__(self) -> None:
@@ -112,8 +114,10 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
 
     def client_url(self, address: str, credentials: str) -> str:
         """Return the URL that a client connects with."""
-        scheme = "micromsg" if self.tls is None else "micromsgs"
-        return f"{scheme}://{address}" if self.user else f"{scheme}://{credentials}@{address}"
+        place = address if self.user else f"{credentials}@{address}"
+        if self.websocket is not None:
+            return f"{'ws' if self.tls is None else 'wss'}://{place}{self.websocket.path}"
+        return f"{'micromsg' if self.tls is None else 'micromsgs'}://{place}"
 
     @property
     def product(self) -> str:

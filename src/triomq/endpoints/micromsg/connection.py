@@ -176,6 +176,7 @@ class MicroMsgServerConnection(StreamClient):
 
     def judge_unfinished(self) -> None:
         """Pause a client that has begun a message while memory is short: one that only publishes makes no room."""
+        self._look_at_timer()  # what is begun is to be whole in time
         if self.entered and self.directory.memory.on and not self.can_make_room and not self._events:
             self.pause(Pressure.MEMORY)
 
@@ -184,6 +185,18 @@ class MicroMsgServerConnection(StreamClient):
         self.fail(503, reason)
 
     # Time
+
+    def after_batch(self) -> None:
+        """Write, and see when the next ack is due."""
+        super().after_batch()
+        self._look_at_timer()
+
+    def _look_at_timer(self) -> None:
+        """Have the timer set anew if the engine wants to be woken sooner."""
+        if not self._left:
+            timer = self.engine.next_timer()
+            if timer is not None and timer < self.rings_at:
+                self.reschedule()
 
     def due_at(self) -> float:
         """Return when something is due, be it the engine's or the end."""

@@ -13,6 +13,9 @@ from triomq.endpoints.micromsg.login import EXTERNAL, MECHANISMS, SASL, SECRET_M
 from triomq.protocols.micromsg import SERVER_OPTIONAL, HandshakeExtension, MicroMsgServer, Settings
 from triomq.transports import Transport
 
+_SUBPROTOCOL = "micromsg"
+"""What clients over WebSocket may ask for."""
+
 
 class MicroMsgEndpoint(Endpoint):
     """The actor that listens for MicroMsg2.
@@ -24,7 +27,14 @@ class MicroMsgEndpoint(Endpoint):
 
     def __init__(self, config: MicroMsg, context: BrokerContext) -> None:
         self.listener = StreamListener(
-            self.make_client, config.host, config.port, path=config.path, tls=config.tls, probes=True
+            self.make_client,
+            config.host,
+            config.port,
+            path=config.path,
+            tls=config.tls,
+            websocket=config.websocket,
+            subprotocols=(_SUBPROTOCOL,),
+            probes=True,
         )
         super().__init__(context, self.listener)
         self.config = config

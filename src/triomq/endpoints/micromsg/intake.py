@@ -3,8 +3,9 @@
     MicroMessageRun ──> route and head of its shape ──> Publisher ──> queues ─┐
     acks <── MessageIntake.confirm <── placed, and on disk if durable ────────┘
 
-Messages of one shape, which have the same destination and the same properties, share a head and a route. A shape stands
-until the directory changes, for then its destination may be gone.
+Messages of one shape, which have the same destination and the same properties, share a head and a route; so do those
+whose properties differ and say the same to queues. A shape stands until the directory changes, for then its destination
+may be gone.
 
 A message that no queue takes cannot be refused alone, for acks say only how far all is well: so the messages before it
 are acked, and an ERROR ends the connection. Its client has to send again what is not acked.
@@ -60,6 +61,7 @@ class MessageIntake:
         "_answered",
         "_confirms",
         "_connection",
+        "_heads",
         "_parked",
         "_parked_size",
         "_publishers",
@@ -73,6 +75,7 @@ class MessageIntake:
         persistence = connection.directory.persistence
         self._confirms = Confirms(self._confirm_soon, persistence, self._committed) if acks else None
         self._routed: dict[MicroMessageShape, RoutedHead] = {}
+        self._heads: dict[Head, RoutedHead] = {}
         self._publishers: dict[str, Publisher] = {}  # by destination
         self._version = -1  # of the directory, when these were begun
         self._parked: deque[MicroMessageRun] = deque()
@@ -112,20 +115,24 @@ class MessageIntake:
         if self._version != self._connection.directory.version:
             self._forget()
         shapes, contents = run.shapes, run.contents
-        if shapes is None:
-            routed = self._routed.get(run.shape) or self._find(run.shape)
-            publisher = self._publishers[run.shape.destination]
-            publisher.publish(routed.route, routed.head, contents, run.size, self._confirms)
-            self._taken = run.first + len(contents) - 1
-            return None
-        mixed = [self._routed.get(shape) or self._find(shape) for shape in shapes]
+        first = self._routed.get(run.shape) or self._find(run.shape)
+        mixed = None if shapes is None else [self._routed.get(shape) or self._find(shape) for shape in shapes]
+        if mixed is not None and mixed.count(first) == len(mixed):
+            mixed = None  # their properties differ, and say the same to queues
         publisher = self._publishers[run.shape.destination]
+        if mixed is None and first.route.version == self._version:
+            publisher.publish(first.route, first.head, contents, run.size, self._confirms)
+            self._taken = run.last
+            return None
+        # A route that does not stand may have to be found for each message, which a mix does bit by bit.
+        mixed = mixed or [first] * len(contents)
         taken = publisher.publish_mix(mixed, contents, run.size, self._confirms).messages
         self._taken = run.first + taken - 1
         return run.behind(taken) if taken < len(contents) else None
 
     def _forget(self) -> None:
         self._routed.clear()
+        self._heads.clear()
         self._publishers.clear()
         self._version = self._connection.directory.version
 
@@ -145,7 +152,10 @@ class MessageIntake:
             own = connection.publisher
             self._publishers[shape.destination] = own if destination.is_topic else own.into_queue(destination.name)
         sink, key = _way(destination, shape)
-        routed = RoutedHead(connection.routes.find(sink, key), self._head(sink, key, shape))
+        head = self._head(sink, key, shape)
+        routed = self._heads.get(head)
+        if routed is None:
+            routed = self._heads[head] = RoutedHead(connection.routes.find(sink, key), head)
         self._routed[shape] = routed
         return routed
 
@@ -227,6 +237,7 @@ class MessageIntake:
             first = min(found.refused)
             up_to, single = min(up_to, first - 1), [number for number in single if number < first]
         connection.engine.accept(up_to, single)
+        connection.engine.acknowledge_now()  # at most one ack for each turn, and nobody waits for the engine's timer
         self._answered = max(self._answered, up_to, *single)
         if found.refused:
             connection.fail(503, "a queue has no room for the message behind those that are acked; send it again later")

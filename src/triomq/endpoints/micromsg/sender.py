@@ -14,9 +14,10 @@ others. So batches may have to wait here.
 
 import logging
 from collections import deque
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from triomq.core import Batch, Outcome, Subscription, body_of, settle
+from triomq.core import Batch, Head, Outcome, Subscription, body_of, settle
 from triomq.endpoints.base.domain_work import return_unseen
 from triomq.endpoints.micromsg.content import DeliveredProperties, goes_as_it_came
 
@@ -33,13 +34,16 @@ class MessageSender:
         connection: The connection.
     """
 
-    __slots__ = ("_ahead", "_connection", "_properties", "_waiting", "sources")
+    __slots__ = ("_ahead", "_connection", "_properties", "_sends_mixes", "_waiting", "sources")
 
     def __init__(self, connection: "MicroMsgServerConnection") -> None:
         self._connection = connection
         self._properties = DeliveredProperties(connection.context.codecs)
         self.sources: dict[Subscription, str] = {}
         """The destination that the client knows each subscription by."""
+        engine = connection.engine
+        # Who agrees to one of these gets other properties than came.
+        self._sends_mixes = not (engine.speaks("json") or engine.speaks("dotnet") or engine.is_sharpmessaging)
         self._waiting: deque[Batch] = deque()  # for room
         self._ahead: deque[tuple[int, int]] = deque(((1, 0),))  # from which number on the ledger's are how much higher
 
@@ -78,6 +82,9 @@ class MessageSender:
                 destination, contents, properties_stop=head.properties_stop, body_start=head.body_start
             )
             return []
+        is_mix = self._sends_mixes and batch.heads is not None and not batch.redelivered
+        if is_mix and self._send_mix(batch, destination):
+            return []
         dropped: list[int] = []
         if may_all_go and batch.heads is None and head.properties_start == head.properties_stop:
             properties = self._properties.find(batch.message(0), redelivered=batch.redelivered)
@@ -87,6 +94,24 @@ class MessageSender:
             if not self._send_one(batch, position, destination):
                 dropped.append(position)
         return dropped
+
+    def _send_mix(self, batch: Batch, destination: str) -> bool:
+        """Send messages whose properties differ, and that can go as they came; return False if not all of them can."""
+        heads, contents = batch.heads, batch.contents
+        assert heads is not None
+        if max(map(len, contents)) > self._connection.config.max_frame or not all(map(goes_as_it_came, set(heads))):  # type: ignore[arg-type]  # as above
+            return False
+        # Each content begins with its own properties: only the length of the length of its body is to be known.
+        for _, some in groupby(zip(heads, contents, strict=True), _length_of_size):
+            mixed = list(some)
+            head = mixed[0][0]
+            self._connection.engine.send_contents(
+                destination,
+                [content for _, content in mixed],  # type: ignore[misc]  # as above
+                properties_stop=head.properties_stop,
+                body_start=head.body_start,
+            )
+        return True
 
     def _send_one(self, batch: Batch, position: int, destination: str) -> bool:
         engine, message = self._connection.engine, batch.message(position)
@@ -142,3 +167,8 @@ class MessageSender:
         waiting, self._waiting = self._waiting, deque()
         for batch in waiting:
             return_unseen(batch, self._connection.window)
+
+
+def _length_of_size(pair: tuple[Head, bytes | None]) -> int:
+    head, _ = pair
+    return head.body_start - head.properties_stop

@@ -38,7 +38,7 @@ from triomq.endpoints.micromsg.content import STANDARD
 from triomq.endpoints.micromsg.destinations import Destination, parse_destination, require_there
 from triomq.endpoints.micromsg.kept import TopicClient, TopicFilter, TopicQueue
 from triomq.endpoints.micromsg.refusals import TooMuch
-from triomq.errors import ActorError, NotFound, PreconditionFailed, Refused
+from triomq.errors import ActorError, ActorStopped, NotFound, PreconditionFailed, Refused
 from triomq.protocols.micromsg import FilterCondition, SubscribeAsked, UnsubscribeAsked
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 MOST_FILTERS: Final = 100
 """Subscriptions of one connection: each message of a topic is compared with all of its filters."""
+
+_KEY: Final = "key"
+"""What else SUBSCRIBE may say of a topic: the routing key, or the pattern, that messages must have."""
 
 _ALL: Final = {SinkKind.TOPIC: "#", SinkKind.CONSISTENT_HASH: "1"}
 """The key that lets all messages through, or as many as one subscriber should have."""
@@ -176,7 +179,7 @@ class Subscriber:
 
     def _binding(self, topic: TopicQueue, event: SubscribeAsked) -> Binding:
         options = self._connection.directory.sinks[topic.name].options
-        key = _ALL.get(options.kind, "")
+        key = event.options.get(_KEY, _ALL.get(options.kind, ""))
         predicate = make_predicate(map(_condition, event.conditions)) if event.conditions else None
         return make_binding(topic.name, Target.QUEUE, topic.queue, key, predicate=predicate)
 
@@ -289,7 +292,9 @@ class Subscriber:
             self._open(source)
         except Restarting as restarting:
             self._connection.when_restarted(restarting, partial(self._try_again, source, reason))
-        except (Refused, ActorError):
+        except (Refused, ActorError) as error:
+            if isinstance(error, ActorStopped) and source.queue in self._connection.directory.queues:
+                return  # nobody has deleted it: it is the broker that ends
             source.ids.clear()
             self._forget(source)
             if source.topic is not None:

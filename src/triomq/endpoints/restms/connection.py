@@ -35,7 +35,7 @@ from triomq.endpoints.restms.targets import FoundFeed, RequestTarget, find_targe
 from triomq.errors import AccessRefused, ActorError, LimitExceeded, NotFound, PreconditionFailed, ResourceLocked
 from triomq.protocols import restms
 from triomq.protocols.http1 import RequestBody, RequestHead
-from triomq.transports import TLSSocket, Transport
+from triomq.transports import Transport
 
 if TYPE_CHECKING:
     from triomq.endpoints.restms.config import RestMS
@@ -171,7 +171,7 @@ class RestMSServerConnection(HTTPConnection):
         host = request.headers.get("host", "")
         if self._links is None or self._links[0] != host:
             here = self.endpoint_of_restms.here
-            scheme = "https" if isinstance(self._transport, TLSSocket) else "http"
+            scheme = "https" if self._transport.is_encrypted else "http"
             base = require(restms.base_of(request.headers, scheme, here, configured=self.config.url))
             self._links = host, restms.Links(base)
         return self._links[1]

@@ -1,6 +1,7 @@
 """The client's side of a MicroMsg2 connection."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from triomq.errors import LocalProtocolError
 from triomq.protocols.micromsg.codes import COMMAND, LARGE, PeerError
@@ -88,13 +89,20 @@ class MicroMsgClient(MicroMsgEngine):
 
     # Commands
 
-    def subscribe(self, destination: str, conditions: Iterable[FilterCondition] = (), subscription_id: str = "") -> int:
+    def subscribe(
+        self,
+        destination: str,
+        conditions: Iterable[FilterCondition] = (),
+        subscription_id: str = "",
+        options: Mapping[str, str] = MappingProxyType({}),
+    ) -> int:
         """Ask for messages.
 
         Args:
             destination: a topic or a queue.
             conditions: what they must be like.
             subscription_id: a name for it.
+            options: what else the server is to know.
 
         Returns:
             The number of the command, which ``CommandAnswered`` has where ``x-reply`` was agreed. Without that a server
@@ -103,7 +111,7 @@ class MicroMsgClient(MicroMsgEngine):
         Raises:
             LocalProtocolError: the connection is not open or has no ``pub-sub``, or the command cannot be written.
         """
-        return self._command(subscribe_command(destination, conditions, subscription_id))
+        return self._command(subscribe_command(destination, conditions, subscription_id, options))
 
     def unsubscribe(self, destination: str = "", subscription_id: str = "") -> int:
         """End subscriptions by destination or id; see ``subscribe``."""

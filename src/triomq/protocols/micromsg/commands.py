@@ -8,6 +8,7 @@ unsubscribe;id=s1
 
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from triomq.errors import LocalProtocolError
@@ -27,6 +28,7 @@ START, CHALLENGE, RESPONSE, OUTCOME = 1, 2, 3, 4
 SASL_NAMES: Final = {START: "START", CHALLENGE: "CHALLENGE", RESPONSE: "RESPONSE", OUTCOME: "OUTCOME"}
 """The first octet of a frame of ``x-sasl``."""
 
+_OF_SUBSCRIBE: Final = ("destination", "filter", "id")
 _NAME: Final = re.compile("[A-Za-z0-9-]+")
 _ANSWER: Final = re.compile("([0-9]{3})(?: (.*))?", re.DOTALL)
 
@@ -59,7 +61,8 @@ def parse_command(octets: bytes, number: int, most_conditions: int) -> Subscribe
     if not destination:
         raise PeerError(400, "subscribe names no destination; it takes a topic or a queue")
     conditions = parse_filter(values.get("filter", ""), most_conditions)
-    return SubscribeAsked(number, destination, conditions, subscription_id)
+    options = {key: value for key, value in values.items() if key not in _OF_SUBSCRIBE}
+    return SubscribeAsked(number, destination, conditions, subscription_id, options)
 
 
 def _parse_values(name: str, text: str) -> Mapping[str, str]:
@@ -78,7 +81,12 @@ def _parse_values(name: str, text: str) -> Mapping[str, str]:
     return values
 
 
-def subscribe_command(destination: str, conditions: Iterable[FilterCondition], subscription_id: str) -> bytes:
+def subscribe_command(
+    destination: str,
+    conditions: Iterable[FilterCondition],
+    subscription_id: str,
+    options: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:
     """Write ``subscribe``.
 
     Raises:
@@ -86,7 +94,12 @@ def subscribe_command(destination: str, conditions: Iterable[FilterCondition], s
     """
     if not destination:
         raise LocalProtocolError("a subscription needs a destination, a topic or a queue")
-    return _command("subscribe", destination=destination, filter=format_filter(conditions), id=subscription_id)
+    wrong = [key for key in options if key in _OF_SUBSCRIBE or _NAME.fullmatch(key) is None]
+    if wrong:
+        raise LocalProtocolError(f"{wrong[0]!r} is no option of a subscription; letters, digits and '-' make its name")
+    return _command(
+        "subscribe", destination=destination, filter=format_filter(conditions), id=subscription_id, **options
+    )
 
 
 def unsubscribe_command(destination: str, subscription_id: str) -> bytes:

@@ -26,7 +26,7 @@ Rules:
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -41,6 +41,7 @@ from triomq.protocols.micromsg.codes import (
     MAJOR,
     MINOR,
     PeerError,
+    printable,
 )
 from triomq.protocols.micromsg.events import (
     EndOfStream,
@@ -58,7 +59,7 @@ from triomq.protocols.micromsg.outbox import Outbox
 from triomq.protocols.micromsg.properties import LONGEST_PROPERTIES
 from triomq.protocols.micromsg.reader import MicroMsgReader, WireFrame
 from triomq.protocols.micromsg.sending import JSON_TYPE, PropertyTranslator
-from triomq.protocols.micromsg.settings import LONGEST_TYPE, SHARPMESSAGING_BODY, Settings
+from triomq.protocols.micromsg.settings import LARGEST_PAYLOAD, LONGEST_TYPE, SHARPMESSAGING_BODY, Settings
 from triomq.protocols.micromsg.shapes import ShapeTable
 from triomq.protocols.micromsg.states import State, StateTable
 from triomq.protocols.micromsg.timers import Timers
@@ -100,6 +101,7 @@ class MicroMsgEngine:
     __slots__ = (
         "_ack_number",
         "_events",
+        "_frame_size",
         "_has_heard",
         "_named",
         "_numbers",
@@ -138,6 +140,7 @@ class MicroMsgEngine:
         self._states = states
         self._events: list[Event] = []
         self._rest = b""  # of handshakes
+        self._frame_size = min(settings.max_payload, LARGEST_PAYLOAD)  # octets of a payload that is sent
         self._reader: MicroMsgReader | None = None
         self._sending = SendingWindow(0)
         self._receiving = ReceivingWindow(0, 0, is_exact=False)
@@ -245,7 +248,7 @@ class MicroMsgEngine:
         """Read an ERROR in the place of a handshake, or what looks like one: other protocols begin with letters."""
         data = self._rest
         if data[0] not in (ERROR, ERROR | LARGE):
-            raise PeerError(400, f"{data[:8]!r} is the beginning of another protocol", is_told=False)
+            raise PeerError(400, f"{data[0]:#04x} begins no handshake, but another protocol", is_told=False)
         start = 5 if data[0] & LARGE else 2
         stop = start + min(int.from_bytes(data[1:start], "big"), LONGEST_REPORT)
         if len(data) >= start and len(data) >= stop:
@@ -329,7 +332,7 @@ class MicroMsgEngine:
         raise NotImplementedError
 
     def _take_error(self, payload: bytes) -> None:
-        text = payload[:LONGEST_REPORT].decode("utf-8", "backslashreplace")
+        text = printable(payload[:LONGEST_REPORT])
         found = _ERROR_TEXT.fullmatch(text)
         code, text = (int(found[1]), found[2] or "") if found else (0, text)
         self._events.append(ErrorReceived(code, text))
@@ -428,16 +431,20 @@ class MicroMsgEngine:
         head = len(properties).to_bytes(2, "big") + properties
         if self._translator is not None:
             head = self._say_type(*self._translator.translate(properties))
-        for length, some in groupby(bodies, len):
-            alike = list(some)
-            if length > self._settings.max_payload:
-                for body in alike:
+        for form, some in groupby(bodies, self._form_of):
+            if form == "fragments":
+                for body in some:
                     self._send_fragments(front, head, memoryview(body))
                 continue
-            is_large = length > _SMALL
-            size = length.to_bytes(4 if is_large else 1, "big")
-            self.outbox.messages(self._sending.sent + 1, front + head + size, alike, LARGE if is_large else 0)
+            alike = list(some)
+            number, is_large = self._sending.sent + 1, form == "large"
+            self.outbox.bodies(number, front + head, alike, is_large=is_large)
             self._sending.took(len(alike))
+
+    def _form_of(self, body: bytes) -> Literal["small", "large", "fragments"]:
+        """Return in which frames a body goes."""
+        size = len(body)
+        return "small" if size <= _SMALL else "large" if size <= self._frame_size else "fragments"
 
     def send_contents(
         self, destination: str, contents: Sequence[bytes], *, properties_stop: int, body_start: int
@@ -459,7 +466,7 @@ class MicroMsgEngine:
         is_large = body_start - properties_stop == 4
         largest = max(map(len, contents)) - body_start if is_large else 0
         self._check_bodies(largest)
-        if largest > self._settings.max_payload:
+        if largest > self._frame_size:
             self._send_singly(front, contents, properties_stop, body_start)
             return
         flags = LARGE if is_large else 0
@@ -484,7 +491,7 @@ class MicroMsgEngine:
 
     def _send_fragments(self, front: bytes, head: bytes, body: memoryview) -> None:
         sending = self._sending
-        self.outbox.fragments(sending.sent + 1, front, head, body, self._settings.max_payload)
+        self.outbox.fragments(sending.sent + 1, front, head, body, self._frame_size)
         sending.took(1)
 
     def _may_send(self, count: int) -> bool:
@@ -561,8 +568,8 @@ class MicroMsgEngine:
         self._move("sent EXTENSION")
         if name not in self._numbers or name in OFFICIAL or name in OWN:
             raise LocalProtocolError(f"extension {name!r} was not agreed, or is the engine's own business")
-        if len(payload) > self._settings.max_payload:
-            raise LocalProtocolError(f"a frame of {len(payload)} octets; at most {self._settings.max_payload} fit")
+        if len(payload) > self._frame_size:
+            raise LocalProtocolError(f"a frame of {len(payload)} octets; at most {self._frame_size} fit")
         self._put_extension(name, payload)
 
     def _put_extension(self, name: str, payload: bytes) -> None:

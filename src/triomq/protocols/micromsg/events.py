@@ -148,12 +148,14 @@ class SubscribeAsked(msgspec.Struct, frozen=True):
         destination: a topic or a queue.
         conditions: what messages must be like; none for all.
         subscription_id: the client's name for it; may be empty.
+        options: what else the command says, which the engine does not know.
     """
 
     number: int
     destination: str
     conditions: tuple[FilterCondition, ...] = ()
     subscription_id: str = ""
+    options: Mapping[str, str] = {}
 
 
 class UnsubscribeAsked(msgspec.Struct, frozen=True, gc=False):

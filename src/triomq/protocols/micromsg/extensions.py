@@ -65,7 +65,7 @@ class HandshakeExtension(msgspec.Struct, frozen=True):
         """How many messages may be unacknowledged; None if it does not say.
 
         Raises:
-            PeerError: it says no number, or one out of bounds.
+            RemoteProtocolError: it says no number, or one out of bounds.
         """
         for name in _COUNT_NAMES:
             text = self.properties.get(name)
@@ -78,7 +78,7 @@ class HandshakeExtension(msgspec.Struct, frozen=True):
         """Seconds between heartbeats; 0 if it does not say.
 
         Raises:
-            PeerError: it says no number, or one out of bounds.
+            RemoteProtocolError: it says no number, or one out of bounds.
         """
         text = self.properties.get("interval")
         # Below a tenth of a second heartbeats would be a load; no timer needs more than a day.

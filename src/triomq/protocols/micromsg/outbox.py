@@ -1,8 +1,8 @@
 """What an engine sends, as octets, until its driver takes them.
 
 A message goes as it came, with another front: flags, sequence number and destination. The fronts of many messages are
-one repeated front in which two columns of octets, those of the sequence numbers, are put by slices with a step; so a
-front costs 0.06 µs, and a message of 100 octets 0.12 with the join.
+one repeated front in which two columns of octets, those of the sequence numbers, are put by slices with a step. So a
+message of 100 octets takes 0.07 µs with the join, and 0.14 where its properties are put before it.
 """
 
 import struct
@@ -82,6 +82,23 @@ class Outbox:
             self.put(*pieces)
         else:
             self.put(b"".join(pieces))
+
+    def bodies(self, number: int, front: bytes, bodies: Sequence[bytes], *, is_large: bool) -> None:
+        """Add messages that are alike up to their bodies.
+
+        Args:
+            number: of the first.
+            front: destination and properties, each with its length.
+            bodies: all of them at most 255 octets, or all more.
+            is_large: which of these.
+        """
+        lengths = set(map(len, bodies))
+        flags, width = (LARGE, 4) if is_large else (0, 1)
+        if len(lengths) == 1:
+            self.messages(number, front + lengths.pop().to_bytes(width, "big"), bodies, flags)
+            return
+        sizes = {length: length.to_bytes(width, "big") for length in lengths}
+        self.messages(number, front, [sizes[len(body)] + body for body in bodies], flags)
 
     def _single(self, number: int, destination: bytes, content: bytes, flags: int) -> None:
         front = bytes((flags,)) + sequence_of(number).to_bytes(2, "big") + destination

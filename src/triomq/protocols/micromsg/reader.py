@@ -5,18 +5,19 @@
     08    0002 05 queue     0006 a:N10;   00000100 …       LARGE: the last length has four octets
     18    0003 …                                           CONTINUED: more of this body comes in further frames
 
-There are three ways to read a message, from the cheapest:
+There are four ways to read a message, from the cheapest; 0.2, 0.35, 0.8 and 4 µs for 100 octets with a property:
 
 - Messages that are alike in all but sequence number and body, the length of the body included: a comparison and a
   slice for each. Flags and sequence numbers stand at the same offsets of each, so that three slices with a step check
   them for all.
 - Messages alike in destination and properties: the same, with the length looked up and the number compared.
+- Messages whose shapes are remembered: three lengths, and a look-up by the octets of destination and properties.
 - Any message: its lengths are walked, and its shape is looked up, or made.
 
 Rules:
 
-- The first two take what has the octets of a message that was walked, and the sequence number that is due. They never
-  judge: at anything else they stop, and the next message is walked.
+- All but the last take what has the octets of a message that was walked, and the sequence number that is due. They
+  never judge: at anything else they stop, and the next message is walked.
 - A length is judged before anything behind it is stored.
 - A sequence number is that of a whole message: all frames of one message have the same. A number that is not due is a
   repetition if it is one of the last window's: it is dropped. Else the sender counts in another way: it is taken.
@@ -74,8 +75,7 @@ class MicroMsgReader:
     """
 
     __slots__ = (
-        "_bodies",
-        "_body_size",
+        "_body",
         "_contents",
         "_data",
         "_later",
@@ -117,13 +117,12 @@ class MicroMsgReader:
         self._contents: list[bytes] = []  # of the present run
         self._shapes: list[MicroMessageShape] | None = None  # of its messages but the last ones, if they differ
         self._series: ReadShape | None = None  # of a message in several frames, of which some have come
-        self._bodies: list[bytes] = []  # of these
-        self._body_size = 0
+        self._body = bytearray()  # of these, since a list of small parts would take eight times their size
 
     @property
     def unfinished(self) -> int:
         """How many octets have come of what is not whole."""
-        return len(self._pending) + self._body_size
+        return len(self._pending) + len(self._body)
 
     @property
     def under_way(self) -> int:
@@ -153,9 +152,8 @@ class MicroMsgReader:
         """Forget what has come and is not read."""
         self._data, self._later, self._series = b"", None, None
         self._pending.clear()
-        self._bodies.clear()
+        self._body.clear()
         self._contents.clear()
-        self._body_size = 0
 
     def next_frame(self) -> WireFrame | None:
         """Return the next frame that is no message; None if it has not come. ``runs`` has the messages before it.
@@ -229,81 +227,136 @@ class MicroMsgReader:
         """Read messages from ``position`` on; return where something else begins, or what is not whole."""
         if not self.allows_messages:
             raise PeerError(401, "a message before the log-in; log in by x-sasl first")
-        end, begins, from_bytes = len(data), data.startswith, int.from_bytes
-        contents, add, window = self._contents, self._contents.append, self._window
-        due = (window.last + len(contents)) % SEQUENCES + 1
-        look = _FIRST_LOOK
+        end, begins = len(data), data.startswith
         while position < end:
-            is_part = self._series is not None
-            stop = self._walk(data, position, due)
+            is_plain = self._series is None
+            if is_plain and (stop := self._read_known(data, position)) > position:
+                position = stop
+                continue
+            stop = self._walk(data, position)
             if stop <= 0:
                 return position if not stop else -stop
-            contents, add = self._contents, self._contents.append
-            due = (window.last + len(contents)) % SEQUENCES + 1
-            last, flags = self._shape, data[position]
-            length = stop - position
-            position = stop
-            if last is None or is_part or flags & CONTINUED:
-                continue
-            front, skip, replaced = last.front, last.skip, last.replaced
-            behind = 3 + len(front)
-            if replaced:
-                skip = behind
-            size_end = behind + (4 if flags & LARGE else 1)
-            whole = data[position - length + 3 : position - length + size_end]
-            while True:
-                if begins(whole, position + 3) and begins(whole, position + length + 3):
-                    limit = min(end, position + look * length)
-                    started, count = position, len(contents)
-                    # The hot loop: same front and same length, so only number and body are new.
-                    while begins(whole, position + 3) and (stop := position + length) <= limit:
-                        add(data[position + skip : stop])
-                        position = stop
-                    taken = len(contents) - count
-                    right = self._count_due(data, started, taken, length, flags, due)
-                    if right < taken:
-                        del contents[count + right :]
-                        position = started + right * length
-                    if replaced and right:
-                        contents[count:] = [replaced + content for content in contents[count:]]
-                    due = (due + right - 1) % SEQUENCES + 1
-                    if right < taken:
-                        look = _FIRST_LOOK
-                        break
-                    if stop > limit and limit < end:
-                        look *= 4
-                        continue
-                if flags:
-                    break
-                # Bodies of other lengths.
-                taken, number = 0, due
-                while taken < _VARIED and begins(front, position + 3):
-                    at = position + behind
-                    if at >= end or (stop := at + 1 + data[at]) > end:
-                        break
-                    if from_bytes(data[position : position + 3], "big") != number or number > SEQUENCES:
-                        break
-                    add(replaced + data[position + skip : stop] if replaced else data[position + skip : stop])
-                    number += 1
-                    taken += 1
-                    position = stop
-                due = (number - 1) % SEQUENCES + 1
-                if taken < _VARIED:
-                    break
+            last, flags, start, position = self._shape, data[position], position, stop
+            if is_plain and last is not None and begins(last.front, position + 3) and not flags & CONTINUED:
+                position = self._read_like(data, start, stop, last)
         return position
+
+    def _read_known(self, data: bytes, position: int) -> int:
+        """Read messages whose shapes are remembered, with short bodies; return where others begin."""
+        end, begins, from_bytes, known = len(data), data.startswith, int.from_bytes, self.shapes.small
+        number = (self._window.last + len(self._contents)) % SEQUENCES + 1
+        while True:
+            at = position + 3
+            try:
+                stop = at + 1 + data[at]
+                behind = stop + 2 + (data[stop] << 8 | data[stop + 1])
+                stop = behind + 1 + data[behind]
+            except IndexError:
+                return position
+            found = known.get(data[at:behind])
+            # Flags and number are three octets: no flags are set.
+            if found is None or stop > end or from_bytes(data[position:at], "big") != number or number > SEQUENCES:
+                return position
+            if found is not self._shape:
+                self._go_on_with(found)
+            replaced = found.replaced
+            self._contents.append(replaced + data[behind:stop] if replaced else data[position + found.skip : stop])
+            number += 1
+            if begins(found.front, stop + 3):
+                stop = self._read_like(data, position, stop, found)
+                number = (self._window.last + len(self._contents)) % SEQUENCES + 1
+            position = stop
+
+    def _read_like(self, data: bytes, start: int, position: int, last: ReadShape) -> int:
+        """Read messages behind one of a shape that are of the same; return where others begin.
+
+        Args:
+            data: octets.
+            start: where the one before begins.
+            position: where it ends.
+            last: its shape.
+        """
+        flags, length, look = data[start], position - start, _FIRST_LOOK
+        size_end = 3 + len(last.front) + (4 if flags & LARGE else 1)
+        whole = data[start + 3 : start + size_end]
+        while True:
+            if data.startswith(whole, position + 3):
+                stop = min(len(data), position + look * length)
+                found = self._read_same_length(data, position, stop, length, whole, last)
+                look = look * 4 if found > stop - length else _FIRST_LOOK
+                if found > position:
+                    position = found
+                    continue
+            if flags:
+                return position
+            found = self._read_same_front(data, position, last)
+            if found < position:
+                return -found
+            position = found
+
+    def _read_same_length(
+        self, data: bytes, position: int, end: int, length: int, whole: bytes, last: ReadShape
+    ) -> int:
+        """Read messages that differ in number and body alone; return where others begin.
+
+        Args:
+            data: octets.
+            position: where the first one begins.
+            end: up to where they are looked for.
+            length: octets of each.
+            whole: octets from the destination up to the body.
+            last: their shape.
+        """
+        contents, begins = self._contents, data.startswith
+        add, count, start = contents.append, len(contents), position
+        skip = 3 + len(last.front) if last.replaced else last.skip
+        due = (self._window.last + count) % SEQUENCES + 1
+        # The hot loop: a comparison and a slice.
+        while begins(whole, position + 3) and (stop := position + length) <= end:
+            add(data[position + skip : stop])
+            position = stop
+        taken = len(contents) - count
+        right = self._count_due(data, start, taken, length, data[start - length], due)
+        if right < taken:
+            del contents[count + right :]
+        if last.replaced:
+            contents[count:] = [last.replaced + content for content in contents[count:]]
+        return start + right * length
 
     def _count_due(self, data: bytes, start: int, count: int, length: int, flags: int, due: int) -> int:
         """Return how many messages of one length have the same flags and the numbers that are due."""
-        stop = start + count * length
         columns = (bytes((flags,)) * count, *columns_of(due, count))
         for offset, wanted in enumerate(columns):
-            found = data[start + offset : stop : length]
+            found = data[start + offset : start + count * length : length]
             if found != wanted[:count]:
                 count = next(place for place in range(count) if found[place] != wanted[place])
-                stop = start + count * length
         return count
 
-    def _walk(self, data: bytes, position: int, due: int) -> int:
+    def _read_same_front(self, data: bytes, position: int, last: ReadShape) -> int:
+        """Read messages that differ in number and body, of which the length is one octet; return where others begin.
+
+        Less than nothing means that others do begin there; else they may be of one length by now.
+        """
+        begins, end, from_bytes, add = data.startswith, len(data), int.from_bytes, self._contents.append
+        front, replaced = last.front, last.replaced
+        behind = 3 + len(front)
+        skip = behind if replaced else last.skip
+        due = (self._window.last + len(self._contents)) % SEQUENCES + 1
+        for number in range(due, min(due + _VARIED, SEQUENCES + 1)):
+            at = position + behind
+            # Flags and number are three octets: no flags are set.
+            if (
+                not begins(front, position + 3)
+                or at >= end
+                or (stop := at + 1 + data[at]) > end
+                or from_bytes(data[position : position + 3], "big") != number
+            ):
+                return -position
+            add(replaced + data[position + skip : stop] if replaced else data[position + skip : stop])
+            position = stop
+        return position
+
+    def _walk(self, data: bytes, position: int) -> int:
         """Read one message; return where it ends, 0 if it is not whole or none, and less if nothing came of it."""
         flags, end = data[position], len(data)
         if flags & ~(LARGE | CONTINUED):
@@ -326,7 +379,7 @@ class MicroMsgReader:
             self._needed = stop - position
             return 0
         sequence = data[position + 1] << 8 | data[position + 2]
-        if sequence != due and not self._is_new(sequence):
+        if sequence != (self._window.last + len(self._contents)) % SEQUENCES + 1 and not self._is_new(sequence):
             return -stop
         if flags & CONTINUED or self._series is not None:
             self._take_part(data[at:behind], data[start:stop], is_last=not flags & CONTINUED)
@@ -342,7 +395,7 @@ class MicroMsgReader:
         """Return whether a message with a number that is not due is to be taken."""
         window = self._window
         if self._series is not None:
-            raise PeerError(400, f"sequence number {sequence} in the middle of message {window.next}")
+            raise PeerError(400, f"sequence number {sequence} in the middle of another message")
         if not sequence:
             raise PeerError(400, "sequence number 0; numbers are 1 to 65535")
         self._end_run()
@@ -360,19 +413,17 @@ class MicroMsgReader:
         """Take one frame of a message."""
         if self._series is None:
             self._series = self.shapes.find(front, is_large=True)
-        self._body_size += len(body)
-        if self._body_size > self._max_message:
+        self._body += body
+        if len(self._body) > self._max_message:
             raise PeerError(413, f"a message of more than {self._max_message} octets")
-        if body:
-            self._bodies.append(body)
         if not is_last:
             return
         found = self._series
         if found is not self._shape:
             self._go_on_with(found)
         properties = found.replaced or found.front[1 + found.front[0] :]
-        self._contents.append(b"".join((properties, self._body_size.to_bytes(4, "big"), *self._bodies)))
-        self._series, self._bodies, self._body_size = None, [], 0
+        self._contents.append(b"".join((properties, len(self._body).to_bytes(4, "big"), self._body)))
+        self._series, self._body = None, bytearray()
 
     # Runs
 

@@ -12,11 +12,12 @@ from triomq.core import (
     Head,
     HeaderValue,
     Overflow,
-    Publish,
     QueueOptions,
     Restarting,
     pack_arguments,
+    publish_of,
     traits_of,
+    where_from,
 )
 from triomq.endpoints.emqp.content import EMQP_CODEC, RequestProperties, encode_request, unpack_added
 from triomq.endpoints.emqp.jobs.content import job_properties
@@ -73,5 +74,7 @@ def publish_dead_letter(peer: "EMQPPeer", job: "DispatchedJob", end: End, about:
     )
     traits = traits_of(codec=EMQP_CODEC, persistent=job.headers.guarantee)
     head = Head("", DEAD_JOBS, 0, len(encoded), len(encoded), traits=traits)
-    content = encoded + payload
-    directory.queues[DEAD_JOBS].ref.tell_nowait(Publish(head, [content], len(content)))
+    assert job.batch.queue is not None
+    state = directory.queues.get(directory.name_of(job.batch.queue))  # it may have been deleted
+    moved_from = None if state is None else where_from(state, (job.batch.ids[job.position],), end)
+    directory.queues[DEAD_JOBS].ref.tell_nowait(publish_of(head, encoded + payload, moved_from))

@@ -1,0 +1,9 @@
+"""WebSocket (RFC 6455) over any transport; apart, so that only its users load wsproto and h11."""
+
+from triomq.transports.websocket.handshake import ServerHandshake
+from triomq.transports.websocket.layer import WebSocketTransport
+
+__all__ = [
+    "ServerHandshake",
+    "WebSocketTransport",
+]
