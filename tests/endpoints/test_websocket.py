@@ -20,12 +20,12 @@ from trio_websocket import (
 
 from endpoints.client import Client
 from endpoints.websocket import WebSocketStream
+from fuzz.websocket_words import BINARY, CLOSE, PING, TEXT, frame, frames_of, request
 from triomq.app import Broker, Permission, User, open_broker
 from triomq.app.config import load_config
 from triomq.endpoints import AMQP, TLS, WebSocket
 from triomq.errors import ConfigError
 from triomq.protocols.amqp import plain
-from websocket_frames import BINARY, CLOSE, PING, TEXT, frame, frames_of, request
 
 HEADER = b"AMQP\0\0\x09\x01"
 

@@ -42,6 +42,8 @@ class Wire:
         reads: whether the peer takes what it is sent; otherwise the broker can never write again.
     """
 
+    is_encrypted = False
+
     def __init__(self, *, reads: bool) -> None:
         self.peer = "fuzz"
         self.receive_size = RECEIVE_SIZE
@@ -68,6 +70,13 @@ class Wire:
         return sent
 
     # What the broker calls
+
+    @property
+    def bottom(self) -> "Wire":
+        return self
+
+    def client_name(self, kind: str) -> str:
+        return ""
 
     def start(self, driver: Driver) -> None:
         self._driver = driver

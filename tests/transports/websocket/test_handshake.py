@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz.websocket_words import BINARY, KEY, TOKEN, frame, request
 from triomq.transports import WebSocket
 from triomq.transports.websocket import ClientHandshake, ServerHandshake
 from triomq.transports.websocket.handshake import Answer
-from websocket_frames import BINARY, KEY, TOKEN, frame, request
 
 
 def answer(*data: bytes, config: WebSocket | None = None, subprotocols: tuple[str, ...] = ("amqp",)) -> Answer | None:
