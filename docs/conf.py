@@ -49,6 +49,7 @@ nitpick_ignore = [
     ("py:class", "triomq.clients.settling.ClientDelivery"),  # the same of deliveries
     ("py:class", "triomq.clients.settling.Settling"),
     ("py:class", "triomq.clients.mtl.flow.ClientFlow"),  # what MTL's writers and readers have in common
+    ("py:class", "Unaccepted"),  # what a subscription has of one connection, of triomq.clients.micromsg
     ("py:class", "Outstanding"),  # what a connection has under way, of triomq.clients.emqp
     ("py:class", "triomq.clients.emqp.pending.PendingCommand"),  # what requests have in common with commands
     ("py:class", "triomq.endpoints.base.job_desk.JobDesk"),

@@ -18,7 +18,7 @@ from triomq.protocols.micromsg import (
     SubscribeAsked,
     UnsubscribeAsked,
 )
-from triomq.protocols.micromsg.codes import PeerError
+from triomq.protocols.micromsg.codes import PeerError, printable
 from triomq.protocols.micromsg.commands import parse_answer, parse_command
 from triomq.protocols.micromsg.properties import read_properties
 from triomq.protocols.micromsg.settings import LONGEST_COMMAND, LONGEST_TYPE
@@ -272,7 +272,7 @@ class Judge:
             return 0
         payload = data[start : start + size]
         if kind == 4:
-            text = payload.decode("utf-8", "backslashreplace")
+            text = printable(payload)
             has_code = text[:3].isdigit() and text[:3].isascii() and len(text) >= 3 and text[3:4] in ("", " ")
             self.found.append(ErrorReceived(int(text[:3]), text[4:]) if has_code else ErrorReceived(0, text))
             return None
@@ -356,6 +356,8 @@ class MicroMsgFuzz(EngineFuzz[Input, Side]):
             )
 
     def compare(self, whole: Side, other: Side, how: str) -> None:
+        if not whole.given.spared and any(isinstance(each, Failed) and each.code == 409 for each in whole.events):
+            return  # a window of its own: how much is accepted in time depends on the cuts
         (octets, acks), (other_octets, other_acks) = whole.said(), other.said()
         same = octets == other_octets or whole.engine.outbox.finished
         if whole.flat != other.flat or not same:

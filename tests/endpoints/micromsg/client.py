@@ -149,9 +149,9 @@ class MicroMsgPeer:
 
     # Consuming
 
-    async def subscribe(self, destination: str, filter: str = "", id: str = "") -> int:
+    async def subscribe(self, destination: str, filter: str = "", id: str = "", **options: str) -> int:
         """Return the code of the answer."""
-        return (await self.answer(self.engine.subscribe(destination, parse_filter(filter, 16), id))).code
+        return (await self.answer(self.engine.subscribe(destination, parse_filter(filter, 16), id, options))).code
 
     async def unsubscribe(self, destination: str = "", id: str = "") -> int:
         return (await self.answer(self.engine.unsubscribe(destination, id))).code

@@ -5,7 +5,14 @@ import trio
 import trio.testing
 
 from endpoints.conftest import counts, crash
-from endpoints.micromsg.client import USUAL, WITHOUT_ACKS, dial, listening, micromsg_endpoint, open_micromsg_broker
+from endpoints.micromsg.client import (
+    USUAL,
+    WITHOUT_ACKS,
+    dial,
+    listening,
+    micromsg_endpoint,
+    open_micromsg_broker,
+)
 from triomq.app import Broker
 from triomq.core import DeleteQueue, Properties
 from triomq.protocols.micromsg import HandshakeExtension, Settings
@@ -237,6 +244,21 @@ async def test_message_too_large_for_the_client_becomes_a_dead_letter_and_others
         await trio.testing.wait_all_tasks_blocked()
         assert await counts(broker, "q") == (0, 0)
         assert await counts(broker, "dead") == (2, 0)
+
+
+async def test_messages_whose_properties_differ_keep_their_order_and_their_properties(broker: Broker) -> None:
+    peer = await dial(broker).open()
+    await peer.subscribe("queue/q")
+    numbers = [7, 8, 12345, 9, 10**15, 1, 2, 3]
+    for number in numbers:
+        size = 300 if number in (9, 2) else 3
+        peer.publish("queue/q", b"%d" % number + bytes(size), number=number)
+    found = await peer.take(len(numbers))
+    assert [(got.values["number"], int(got.body.rstrip(b"\0"))) for got in found] == [(one, one) for one in numbers]
+    await peer.accept()
+    await peer.until(lambda: peer.acked == len(numbers))
+    await trio.testing.wait_all_tasks_blocked()
+    assert await counts(broker, "q") == (0, 0)
 
 
 async def test_client_that_is_silent_is_given_up(broker: Broker) -> None:

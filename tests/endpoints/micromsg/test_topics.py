@@ -50,6 +50,14 @@ async def test_message_on_a_topic_that_nobody_wants_is_acked(broker: Broker) -> 
     await peer.send("topic/t", b"x")
 
 
+async def test_subscriber_may_say_by_which_key(broker: Broker) -> None:
+    peer = await dial(broker).open()
+    await peer.subscribe("topic/t", key="eu.#")
+    for key in "eu.1", "us.1", "eu.2":
+        await peer.send("topic/t", key.encode(), routing_key=key)
+    assert await peer.bodies(2) == [b"eu.1", b"eu.2"]
+
+
 @pytest.mark.parametrize("kind", SinkKind)
 async def test_topic_is_a_sink_of_any_kind(kind: SinkKind, broker: Broker) -> None:
     await broker.declare_sink("any", kind.value, durable=False)

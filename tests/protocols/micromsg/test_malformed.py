@@ -71,7 +71,7 @@ def test_reserved_flags_of_a_handshake_are_passed_over() -> None:
     assert isinstance(engine.events()[0], HandshakeCompleted)
 
 
-@pytest.mark.parametrize(("identity", "read"), [(b"", ""), (b"h\xfclk\n", "h\\xfclk\n")])
+@pytest.mark.parametrize(("identity", "read"), [(b"", ""), (b"h\xfclk\n", "h\\xfclk\\x0a"), (b"h\xc3\xbclk", "hülk")])
 def test_any_identity_is_accepted(identity: bytes, read: str) -> None:
     engine = first(handshake(identity=identity))
     assert engine.events() == []
@@ -295,8 +295,8 @@ def test_long_error_of_a_peer_is_cut() -> None:
 
 def test_error_of_a_peer_that_is_no_text_is_shown_with_escapes() -> None:
     engine = serving(ALL, KNOWN)
-    engine.receive_data(b"\x04\x02\xff!")
-    assert engine.events() == [ErrorReceived(0, "\\xff!")]
+    engine.receive_data(b"\x04\x03\xff\n!")
+    assert engine.events() == [ErrorReceived(0, "\\xff\\x0a!")]
 
 
 def test_nothing_is_heard_after_the_end() -> None:

@@ -200,6 +200,17 @@ def test_message_in_several_frames_is_one() -> None:
     assert one.sent == 3
 
 
+def test_frames_that_are_sent_have_at_most_a_mib() -> None:
+    large = Settings(max_payload=4 << 20)
+    one, other = pair(client_settings=large, server_settings=large)
+    one.send_messages("queue", b"", [bytes(3 << 19)])
+    octets = sent(one)
+    assert octets[:1] == b"\x18"
+    assert octets[11:15] == (1 << 20).to_bytes(4, "big")
+    other.receive_data(octets)
+    assert bodies(other.events()) == [bytes(3 << 19)]
+
+
 def test_reassembled_message_is_forwarded_as_it_came() -> None:
     small = Settings(max_payload=256)
     one, other = pair(client_settings=small, server_settings=small)

@@ -316,7 +316,7 @@ class MicroMsgConnection:
         self._is_ending = True
         with trio.CancelScope(shield=True):
             if self._link is not None:
-                await self._link.close()
+                await self._link.close(by_half=not self.url.tls)
         self._give_up(LocalProtocolError(f"the connection to {self.url.place} was closed when its block was left"))
 
     async def _connect(self) -> MicroMsgLink:

@@ -95,7 +95,7 @@ class MicroMsgLink(TransportLink):
         self._answers: dict[int, PendingReply[CommandAnswered]] = {}
         self._untaken = 0
         self._paused = False
-        self._is_closing = False
+        self._is_closing = self._ends_when_drained = False
         self._armed = True
         self._writer: trio.lowlevel.Task | None = None
 
@@ -157,7 +157,9 @@ class MicroMsgLink(TransportLink):
     def drained(self) -> None:
         """Send again; called by the transport."""
         self._untaken = 0
-        if self.held:
+        if self._ends_when_drained:
+            self._close()
+        elif self.held:
             self.held = False
             self.write()
 
@@ -252,8 +254,13 @@ class MicroMsgLink(TransportLink):
 
     # The end
 
-    async def close(self) -> None:
-        """Write what is left, end the stream, and wait for the peer's end as long as it may take for that."""
+    async def close(self, *, by_half: bool) -> None:
+        """Write what is left, end the stream, and wait for the peer's end as long as it may take for that.
+
+        Args:
+            by_half: Whether a stream can be ended in one direction; over TLS it cannot, and nothing is waited for when
+                all has left.
+        """
         if self.error is not None:
             return
         self.write()
@@ -263,6 +270,8 @@ class MicroMsgLink(TransportLink):
         self._transport.end_sending()
         if self._paused:
             self._pause(paused=False)  # what has come and is not read would make the system drop what we sent last
+        self._ends_when_drained = not by_half
+        self._transport.notify_drained()
         with trio.move_on_after(CLOSE_TIMEOUT):
             await self.ended.wait()
 

@@ -60,6 +60,9 @@ _TEXTS: Final[Mapping[str, str]] = {
 STANDARD: Final[Mapping[str, str]] = {**_TEXTS, PRIORITY: "priority", _TIMESTAMP: "timestamp"}
 """Properties that a filter can ask for though they are no headers."""
 
+_MEANT: Final = frozenset((*STANDARD, EXPIRATION, DELIVERY_MODE, ROUTING_KEY, REDELIVERED))
+"""Names that headers of other wires cannot have here: they would be taken for something else."""
+
 _PERSISTENT, _TRANSIENT = 2, 1
 _MOST_PRIORITY: Final = 255
 
@@ -168,8 +171,6 @@ def amend_micromsg(
 def to_values(properties: Properties) -> dict[str, PropertyValue]:
     """Return the core's properties as MicroMsg2 names them, without what it has no form for."""
     values = _sayable(properties.headers or {})
-    for name in (ROUTING_KEY, REDELIVERED):
-        values.pop(name, None)
     for name, field in STANDARD.items():
         if (value := _value(getattr(properties, field))) is not None:
             values[name] = value
@@ -186,7 +187,7 @@ def _sayable(headers: Mapping[str, HeaderValue]) -> dict[str, PropertyValue]:
         value, lower = _value(header), name.lower()
         if lower == _HISTORY and isinstance(header, list):
             value = msgspec.json.encode(header, enc_hook=str).decode()
-        if value is not None and is_property_name(lower) and lower not in STANDARD:
+        if value is not None and is_property_name(lower) and lower not in _MEANT:
             values.setdefault(lower, value)
     return values
 

@@ -115,18 +115,17 @@ class MessageIntake:
         if self._version != self._connection.directory.version:
             self._forget()
         shapes, contents = run.shapes, run.contents
-        if shapes is None:
-            routed = self._routed.get(run.shape) or self._find(run.shape)
-            publisher = self._publishers[run.shape.destination]
-            publisher.publish(routed.route, routed.head, contents, run.size, self._confirms)
-            self._taken = run.last
-            return None
-        mixed = [self._routed.get(shape) or self._find(shape) for shape in shapes]
-        publisher, first = self._publishers[run.shape.destination], mixed[0]
-        if mixed.count(first) == len(mixed):  # their properties differ, and are equally long
+        first = self._routed.get(run.shape) or self._find(run.shape)
+        mixed = None if shapes is None else [self._routed.get(shape) or self._find(shape) for shape in shapes]
+        if mixed is not None and mixed.count(first) == len(mixed):
+            mixed = None  # their properties differ, and say the same to queues
+        publisher = self._publishers[run.shape.destination]
+        if mixed is None and first.route.version == self._version:
             publisher.publish(first.route, first.head, contents, run.size, self._confirms)
             self._taken = run.last
             return None
+        # A route that does not stand may have to be found for each message, which a mix does bit by bit.
+        mixed = mixed or [first] * len(contents)
         taken = publisher.publish_mix(mixed, contents, run.size, self._confirms).messages
         self._taken = run.first + taken - 1
         return run.behind(taken) if taken < len(contents) else None

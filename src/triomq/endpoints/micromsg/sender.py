@@ -82,12 +82,8 @@ class MessageSender:
                 destination, contents, properties_stop=head.properties_stop, body_start=head.body_start
             )
             return []
-        if (
-            self._sends_mixes
-            and batch.heads is not None
-            and not batch.redelivered
-            and self._send_mix(batch, destination)
-        ):
+        is_mix = self._sends_mixes and batch.heads is not None and not batch.redelivered
+        if is_mix and self._send_mix(batch, destination):
             return []
         dropped: list[int] = []
         if may_all_go and batch.heads is None and head.properties_start == head.properties_stop:

@@ -38,7 +38,7 @@ from triomq.endpoints.micromsg.content import STANDARD
 from triomq.endpoints.micromsg.destinations import Destination, parse_destination, require_there
 from triomq.endpoints.micromsg.kept import TopicClient, TopicFilter, TopicQueue
 from triomq.endpoints.micromsg.refusals import TooMuch
-from triomq.errors import ActorError, NotFound, PreconditionFailed, Refused
+from triomq.errors import ActorError, ActorStopped, NotFound, PreconditionFailed, Refused
 from triomq.protocols.micromsg import FilterCondition, SubscribeAsked, UnsubscribeAsked
 
 if TYPE_CHECKING:
@@ -292,7 +292,9 @@ class Subscriber:
             self._open(source)
         except Restarting as restarting:
             self._connection.when_restarted(restarting, partial(self._try_again, source, reason))
-        except (Refused, ActorError):
+        except (Refused, ActorError) as error:
+            if isinstance(error, ActorStopped) and source.queue in self._connection.directory.queues:
+                return  # nobody has deleted it: it is the broker that ends
             source.ids.clear()
             self._forget(source)
             if source.topic is not None:

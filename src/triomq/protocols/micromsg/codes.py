@@ -1,5 +1,6 @@
 """Codes of errors, flags of frames, and the error of a peer."""
 
+import re
 from typing import Final
 
 from triomq.errors import RemoteProtocolError
@@ -21,6 +22,15 @@ LONGEST_ERROR: Final = 255
 
 LONGEST_REPORT: Final = 1024
 """Octets of a peer's ERROR that are reported: more than a line of a log is of no use."""
+
+
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def printable(octets: bytes) -> str:
+    """Return a peer's words for a log, with escapes for what is no text or would begin a line."""
+    text = octets.decode("utf-8", "backslashreplace")
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 class PeerError(RemoteProtocolError):

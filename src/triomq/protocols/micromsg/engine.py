@@ -41,6 +41,7 @@ from triomq.protocols.micromsg.codes import (
     MAJOR,
     MINOR,
     PeerError,
+    printable,
 )
 from triomq.protocols.micromsg.events import (
     EndOfStream,
@@ -58,7 +59,7 @@ from triomq.protocols.micromsg.outbox import Outbox
 from triomq.protocols.micromsg.properties import LONGEST_PROPERTIES
 from triomq.protocols.micromsg.reader import MicroMsgReader, WireFrame
 from triomq.protocols.micromsg.sending import JSON_TYPE, PropertyTranslator
-from triomq.protocols.micromsg.settings import LONGEST_TYPE, SHARPMESSAGING_BODY, Settings
+from triomq.protocols.micromsg.settings import LARGEST_PAYLOAD, LONGEST_TYPE, SHARPMESSAGING_BODY, Settings
 from triomq.protocols.micromsg.shapes import ShapeTable
 from triomq.protocols.micromsg.states import State, StateTable
 from triomq.protocols.micromsg.timers import Timers
@@ -100,6 +101,7 @@ class MicroMsgEngine:
     __slots__ = (
         "_ack_number",
         "_events",
+        "_frame_size",
         "_has_heard",
         "_named",
         "_numbers",
@@ -138,6 +140,7 @@ class MicroMsgEngine:
         self._states = states
         self._events: list[Event] = []
         self._rest = b""  # of handshakes
+        self._frame_size = min(settings.max_payload, LARGEST_PAYLOAD)  # octets of a payload that is sent
         self._reader: MicroMsgReader | None = None
         self._sending = SendingWindow(0)
         self._receiving = ReceivingWindow(0, 0, is_exact=False)
@@ -329,7 +332,7 @@ class MicroMsgEngine:
         raise NotImplementedError
 
     def _take_error(self, payload: bytes) -> None:
-        text = payload[:LONGEST_REPORT].decode("utf-8", "backslashreplace")
+        text = printable(payload[:LONGEST_REPORT])
         found = _ERROR_TEXT.fullmatch(text)
         code, text = (int(found[1]), found[2] or "") if found else (0, text)
         self._events.append(ErrorReceived(code, text))
@@ -441,7 +444,7 @@ class MicroMsgEngine:
     def _form_of(self, body: bytes) -> Literal["small", "large", "fragments"]:
         """Return in which frames a body goes."""
         size = len(body)
-        return "small" if size <= _SMALL else "large" if size <= self._settings.max_payload else "fragments"
+        return "small" if size <= _SMALL else "large" if size <= self._frame_size else "fragments"
 
     def send_contents(
         self, destination: str, contents: Sequence[bytes], *, properties_stop: int, body_start: int
@@ -463,7 +466,7 @@ class MicroMsgEngine:
         is_large = body_start - properties_stop == 4
         largest = max(map(len, contents)) - body_start if is_large else 0
         self._check_bodies(largest)
-        if largest > self._settings.max_payload:
+        if largest > self._frame_size:
             self._send_singly(front, contents, properties_stop, body_start)
             return
         flags = LARGE if is_large else 0
@@ -488,7 +491,7 @@ class MicroMsgEngine:
 
     def _send_fragments(self, front: bytes, head: bytes, body: memoryview) -> None:
         sending = self._sending
-        self.outbox.fragments(sending.sent + 1, front, head, body, self._settings.max_payload)
+        self.outbox.fragments(sending.sent + 1, front, head, body, self._frame_size)
         sending.took(1)
 
     def _may_send(self, count: int) -> bool:
@@ -565,8 +568,8 @@ class MicroMsgEngine:
         self._move("sent EXTENSION")
         if name not in self._numbers or name in OFFICIAL or name in OWN:
             raise LocalProtocolError(f"extension {name!r} was not agreed, or is the engine's own business")
-        if len(payload) > self._settings.max_payload:
-            raise LocalProtocolError(f"a frame of {len(payload)} octets; at most {self._settings.max_payload} fit")
+        if len(payload) > self._frame_size:
+            raise LocalProtocolError(f"a frame of {len(payload)} octets; at most {self._frame_size} fit")
         self._put_extension(name, payload)
 
     def _put_extension(self, name: str, payload: bytes) -> None:

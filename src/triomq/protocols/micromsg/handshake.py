@@ -13,7 +13,7 @@ offered takes its own as its window, and never complains about what the client w
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from triomq.protocols.micromsg.codes import ERROR, LONGEST_ERROR, MAJOR, MINOR, PeerError
+from triomq.protocols.micromsg.codes import ERROR, LONGEST_ERROR, MAJOR, MINOR, PeerError, printable
 from triomq.protocols.micromsg.extensions import (
     ACK,
     BATCH_ACK,
@@ -105,7 +105,7 @@ def read_handshake(data: bytes, longest: int) -> tuple[Handshake, int] | None:
         return None
     required, optional = map(parse_extensions, lists)
     # Other octets than ASCII are a fault of a label that proves nothing: no reason to refuse its bearer.
-    identity = data[4 : 4 + data[3]].decode("ascii", "backslashreplace")
+    identity = printable(data[4 : 4 + data[3]])
     return Handshake(major, data[1], identity, required, optional), position
 
 

@@ -28,6 +28,9 @@ SERVER_OPTIONAL: Final = (*DEFAULT_OPTIONAL, HandshakeExtension(JSON), Handshake
 LONGEST_IDENTITY: Final = 255
 """Octets of an identity: its length is one."""
 
+LARGEST_PAYLOAD: Final = 1024 * 1024
+"""Octets of a frame's payload that any peer takes (Message frames); a larger message goes in several frames."""
+
 LONGEST_COMMAND: Final = 16 * 1024
 """Octets of a COMMAND: a filter of sixteen conditions with long names and long texts."""
 
@@ -48,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         window: messages that may be unacknowledged, in each direction.
         ack_delay: seconds until messages that are safe are acknowledged, if there are too few to do it at once.
         sharpmessaging_delay: seconds of silence after which SharpMessaging is sent an ack for less than a window.
-        max_payload: octets of a frame's payload, in each direction; a larger message is sent in several frames.
+        max_payload: octets of a frame's payload that this side takes, and sends if it is below a MiB.
         max_message: octets of the body of a message, in however many frames it comes.
         max_handshake: octets of each list of extensions.
         max_conditions: conditions of a filter.
@@ -68,8 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ack_delay: float = 0.05
     # An early ack makes SharpMessaging send again all that is not acknowledged: only when it surely waits itself.
     sharpmessaging_delay: float = 0.25
-    # Message frames: "larger than 1 MiB" is where several frames begin.
-    max_payload: int = 1024 * 1024
+    max_payload: int = LARGEST_PAYLOAD
     max_message: int = 16 * 1024 * 1024
     # Fifty extensions with properties; a list of 64 KiB would only be stored to be refused.
     max_handshake: int = 4096

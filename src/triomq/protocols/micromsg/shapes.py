@@ -16,11 +16,11 @@ from triomq.protocols.micromsg.codes import PeerError
 from triomq.protocols.micromsg.events import MicroMessageShape
 from triomq.protocols.micromsg.properties import LONGEST_PROPERTIES, PropertyValue, encode_properties, read_properties
 
-REMEMBERED: Final = 1024
+REMEMBERED: Final = 512
 """Shapes that are remembered: publishers use a few; those that do not only pay for a new one."""
 
-LONGEST_REMEMBERED: Final = 1024
-"""Octets of a front that is remembered: longer ones are new each time."""
+LONGEST_REMEMBERED: Final = 512
+"""Octets of a front that is remembered, so that all of them take less than a MiB; longer ones are new each time."""
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 
@@ -49,14 +49,23 @@ class ShapeTable:
         is_typed: whether values have their types before them.
     """
 
-    __slots__ = ("_implied", "_is_typed", "_known", "_remembered", "_tables")
+    __slots__ = ("_implied", "_is_typed", "_known", "_remembered", "_tables", "small")
 
     def __init__(self, implied: Mapping[str, str], *, is_typed: bool) -> None:
         self._implied: dict[str, PropertyValue] = dict(implied)
         self._is_typed = is_typed
         self._tables: dict[str, tuple[dict[bytes, ReadShape], dict[bytes, ReadShape]]] = {}  # by type
         self._remembered = 0
-        self._known = self._tables[""] = {}, {}
+        self._go_on_with("")
+
+    def _go_on_with(self, name: str) -> None:
+        """Use the tables of a type, which may be new."""
+        if name not in self._tables:
+            self._remembered += 1
+            self._tables[name] = {}, {}
+        self._known = self._tables[name]
+        self.small: dict[bytes, ReadShape] = self._known[0]
+        """The shapes of messages whose bodies have a length of one octet, by their fronts."""
 
     def set_type(self, name: str) -> None:
         """Go on with messages of a type, as ``dotnet`` says it; an empty name is none."""
@@ -65,10 +74,7 @@ class ShapeTable:
             self._implied["type"] = name
         if self._remembered >= REMEMBERED:
             self._forget()
-        if name not in self._tables:
-            self._remembered += 1
-            self._tables[name] = {}, {}
-        self._known = self._tables[name]
+        self._go_on_with(name)
 
     def _forget(self) -> None:
         self._tables.clear()
@@ -90,7 +96,7 @@ class ShapeTable:
             if len(front) <= LONGEST_REMEMBERED:
                 if self._remembered >= REMEMBERED:
                     self._forget()
-                    self._known = self._tables[str(self._implied.get("type", ""))] = {}, {}
+                    self._go_on_with(str(self._implied.get("type", "")))
                 self._remembered += 1
                 self._known[is_large][front] = found
         return found
