@@ -106,13 +106,13 @@ class Harness:
 
     @contextmanager
     def sink(
-        self, kind: SinkKind, keys: Sequence[str], destinations: Sequence[str], *, guarded: bool = False
+        self, kind: SinkKind, keys: Sequence[str], destinations: Sequence[str], guard: Comparison | None = None
     ) -> Iterator[None]:
         """Declare a sink that is called like its kind, bind queues to it, and delete it afterwards."""
         domain, name = self.session.domain, kind.value
         domain.ask_nowait(DeclareSink(name, SinkOptions(kind=kind)))
         for key, destination in zip(keys, destinations, strict=True):
-            predicate = make_predicate([Condition("key", Comparison.EQUAL, key)]) if guarded else None
+            predicate = None if guard is None else make_predicate([Condition("key", guard, key)])
             binding = make_binding(name, Target.QUEUE, destination, key, {"key": key}, predicate=predicate)
             domain.ask_nowait(Bind(binding, self.session))
         yield
@@ -194,14 +194,14 @@ def pattern_of(number: int) -> str:
 def bindings(harness: Harness) -> None:
     """Bind one queue very often; each message matches one binding, with fanout all of them."""
 
-    def through(kind: SinkKind, most: int = 100_000, *, guarded: bool = False) -> Callable[[int], float | None]:
+    def through(kind: SinkKind, most: int = 100_000, guard: Comparison | None = None) -> Callable[[int], float | None]:
         def measure(count: int) -> float | None:
             if count > most:
                 return None
             keys = [key_of(number) for number in range(count)]
             bound = [pattern_of(number) for number in range(count)] if kind is SinkKind.TOPIC else keys
             calls = CALLS if most > 10_000 else min(CALLS, 100_000 // count)
-            with harness.queues(["q"]) as [queue], harness.sink(kind, bound, ["q"] * count, guarded=guarded):
+            with harness.queues(["q"]) as [queue], harness.sink(kind, bound, ["q"] * count, guard):
                 harness.feed(queue)
                 return best(harness.publisher(kind.value, some(keys, calls)), calls)
 
@@ -214,8 +214,9 @@ def bindings(harness: Harness) -> None:
             "direct": through(SinkKind.DIRECT),
             "topic, half with * or #": through(SinkKind.TOPIC),
             "fanout, all to one queue": through(SinkKind.FANOUT),
-            "direct, all guarded": through(SinkKind.DIRECT, guarded=True),
-            "fanout, all guarded and looked at": through(SinkKind.FANOUT, 10_000, guarded=True),
+            "direct, all guarded": through(SinkKind.DIRECT, guard=Comparison.EQUAL),
+            "fanout, guarded by equality": through(SinkKind.FANOUT, guard=Comparison.EQUAL),
+            "fanout, guarded by comparison": through(SinkKind.FANOUT, 10_000, Comparison.CONTAINS),
             "headers, all looked at": through(SinkKind.HEADERS, 10_000),
         },
     )

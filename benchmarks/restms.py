@@ -345,7 +345,7 @@ def measure_wakes(broker: RestMSBroker, pipes: Sequence[str]) -> None:
     polls = [encode_request("GET", find_asynclet(broker, pipe)) for pipe in pipes]
     waiting = [open_poll(broker.port, poll) for poll in polls]
     time.sleep(1)
-    taken, window = [], Window(broker.pid)
+    taken, window, waited = [], Window(broker.pid), processes.waited_seconds(broker.pid)
     for pipe, one in zip(pipes, waiting, strict=True):
         body = f"<restms>{message(pipe.rpartition('/')[2])}</restms>"
         post = encode_request("POST", "/restms/feed/default", body, XML)
@@ -359,7 +359,10 @@ def measure_wakes(broker: RestMSBroker, pipes: Sequence[str]) -> None:
         one.close()
     taken.sort()
     p50, p99 = statistics.median(taken) * 1e3, taken[int(len(taken) * 0.99) - 1] * 1e3
-    print(f"POST and answer to a poll: {window.microseconds(len(pipes)):.0f} µs   p50 {p50:.2f} ms   p99 {p99:.2f} ms")
+    waited = (processes.waited_seconds(broker.pid) - waited) / len(pipes) * 1e6
+    used = window.microseconds(len(pipes))
+    print(f"POST and answer to a poll: {used:.0f} µs   p50 {p50:.2f} ms   p99 {p99:.2f} ms")
+    print(f"of each the broker has waited for a processor: {waited:.0f} µs")
 
 
 def find_asynclet(broker: RestMSBroker, pipe: str) -> str:

@@ -48,6 +48,11 @@ def exact_seconds(pids: list[int]) -> float:
     return sum(time.clock_gettime((~pid << 3) | _WHOLE_PROCESS) for pid in pids)
 
 
+def waited_seconds(pid: int) -> float:
+    """How long the main thread of a process was ready to run, and others had the processors."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
 def reaped_seconds(pids: list[int]) -> float:
     """User and system time of their children that have ended, and that they have waited for."""
     ticks = 0

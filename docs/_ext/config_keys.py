@@ -17,7 +17,7 @@ from triomq.app.config import Config, Log
 from triomq.app.policies import PolicyConfig
 from triomq.app.shapes import ValueShape, choices_of, shape_of
 from triomq.app.users import User
-from triomq.endpoints import AMQP, EMQP, TLS, RestMS, Synchronise, Tap
+from triomq.endpoints import AMQP, EMQP, TLS, RestMS, Synchronise, Tap, WebSocket
 from triomq.security import DEFAULT_LIMITS, Permission, UserLimits
 from triomq.tracelog import Trace
 
@@ -33,6 +33,7 @@ STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "tap": (Tap, "ENDPOINTS_0_"),
     "restms": (RestMS, "ENDPOINTS_0_"),
     "tls": (TLS, "ENDPOINTS_0_TLS_"),
+    "websocket": (WebSocket, "ENDPOINTS_0_WEBSOCKET_"),
     "peers": (Synchronise, "PEERS_0_"),
     "policies": (PolicyConfig, "POLICIES_0_"),
 }

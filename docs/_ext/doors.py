@@ -28,12 +28,14 @@ WORDS = {
 
 
 def listed(names: Iterable[str], doors: Doors) -> str:
-    """Name properties, all headers together."""
+    """Name properties, headers together."""
     there = list(names)
-    headers = [name for name in doors.properties if name.startswith(HEADER)]
-    if set(headers) <= set(there):
-        there = [*(name for name in there if name not in headers), "headers"]
-    return ", ".join(there)
+    headers = [name.removeprefix(HEADER) for name in there if name.startswith(HEADER)]
+    texts = [name for name in there if not name.startswith(HEADER)]
+    if headers:
+        is_all = len(headers) == sum(name.startswith(HEADER) for name in doors.properties)
+        texts.append("headers" if is_all else f"headers ({', '.join(headers)})")
+    return ", ".join(texts)
 
 
 def summary(doors: Doors, way_in: Way, way_out: Way) -> str:
@@ -41,14 +43,14 @@ def summary(doors: Doors, way_in: Way, way_out: Way) -> str:
     found: dict[str, list[str]] = {"kept": [], "text": [], "number": [], "own": [], "lost": []}
     for name in doors.properties:
         found[outcome(name, way_in, way_out)].append(name)
-    if not found["lost"] and not found["own"]:
-        changed = {"headers become texts": found["text"], "booleans become numbers": found["number"]}
-        return "; ".join(["all", *(text for text, names in changed.items() if names)])
     if len(found["lost"]) < len(found["kept"]):
-        text = f"all but {listed(found['lost'], doors)}"
+        texts = [f"all but {listed(found['lost'], doors)}" if found["lost"] else "all"]
     else:
-        text = listed(found["kept"], doors)
-    return f"{text}; its own {listed(found['own'], doors)}" if found["own"] else text
+        texts = [listed(found["kept"], doors)]
+    texts += ["headers become texts"] if found["text"] else []
+    texts += ["booleans become numbers"] if found["number"] else []
+    texts += [f"its own {listed(found['own'], doors)}"] if found["own"] else []
+    return "; ".join(texts)
 
 
 class DoorsDirective(SphinxDirective):

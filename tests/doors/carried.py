@@ -14,8 +14,11 @@ TABLE = Path(__file__).parent.parent.parent / "docs" / "topics" / "doors.toml"
 Kind = Literal["text", "number", "no word", "unmapped", "used", "own"]
 Outcome = Literal["kept", "text", "number", "own", "lost"]
 
-_OUTCOMES: dict[str, Outcome] = {"": "kept", "text": "text", "number": "number", "own": "own"}
+_OUTCOMES: dict[str, Outcome] = {"text": "text", "number": "number", "own": "own"}
 """What each kind of change comes to; all other kinds lose the property."""
+
+_BECOMES: dict[str, str] = {"text": "header: text", "number": "header: integer"}
+"""What a header is from then on."""
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,8 +90,13 @@ def leads(way_in: Way, way_out: Way) -> bool:
 
 def outcome(name: str, way_in: Way, way_out: Way) -> Outcome:
     """Return what becomes of a property between two ways."""
-    kinds = [change.kind if change else "" for change in (way_in.change(name, way_out), way_out.change(name, way_in))]
-    before, after = (_OUTCOMES.get(kind, "lost") for kind in kinds)
-    if after in ("own", "lost") or before in ("kept", "number"):
-        return before if after == "kept" else after
-    return before
+    before = _outcome(way_in.change(name, way_out))
+    # A header that has become a text goes on as texts do.
+    after = _outcome(way_out.change(_BECOMES.get(before, name), way_in))
+    if after == "kept":
+        return before
+    return after if after in ("own", "lost") or before in ("kept", "number") else before
+
+
+def _outcome(change: Change | None) -> Outcome:
+    return "kept" if change is None else _OUTCOMES.get(change.kind, "lost")

@@ -44,7 +44,10 @@ class MicroMsgWayOut(WayOut):
 
 def _to_values(said: Said) -> Mapping[str, PropertyValue]:
     found: dict[str, Any] = {name: said[name] for name in _STANDARD.split()}
-    found |= {name.removeprefix(HEADER): _number(said[name]) for name in said if name.startswith(HEADER)}
+    headers = {name.removeprefix(HEADER): said[name] for name in said if name.startswith(HEADER)}
+    found |= {
+        name: _number(value) for name, value in headers.items() if isinstance(value, str | float | int | datetime)
+    }
     seconds = said["expiration"]
     assert isinstance(seconds, float)
     return {

@@ -9,13 +9,20 @@ from doors.door import HEADER, Consumed, Publish, Said, Taken, WayIn, WayOut
 from doors.site import QUEUE, SINK
 from triomq import Delivery, Properties
 
-_SAME = {"content-type", "content-encoding", "persistent", "priority", "correlation-id", "reply-to", "expiration"} | {
+_SAME = [
+    "persistent",
+    "priority",
+    "expiration",
     "message-id",
-    "timestamp",
+    "correlation-id",
+    "reply-to",
     "type",
+    "content-type",
+    "content-encoding",
+    "timestamp",
     "user-id",
     "app-id",
-}
+]
 
 
 class ProgramWayIn(WayIn):

@@ -23,6 +23,9 @@ SAID: Said = {
     "header: fraction": 2.5,
     "header: time": datetime(2025, 6, 7, 8, 9, 10, tzinfo=UTC),
     "header: boolean": True,
+    "header: octets": b"raw",
+    "header: list": [1, "a"],
+    "header: table": {"a": 1},
 }
 
 ALSO_SAID: Said = {
@@ -44,6 +47,9 @@ ALSO_SAID: Said = {
     "header: fraction": 0.1,
     "header: time": datetime(1970, 1, 1, tzinfo=UTC),
     "header: boolean": False,
+    "header: octets": b"cooked",
+    "header: list": [],
+    "header: table": {"b": {"c": "d"}},
 }
 
 IN_OTHER_FORMS: dict[str, list[Said]] = {
@@ -53,12 +59,18 @@ IN_OTHER_FORMS: dict[str, list[Said]] = {
             "header: fraction": "2.5",
             "header: time": "Sat, 07 Jun 2025 08:09:10 GMT",
             "header: boolean": "true",
+            "header: octets": "raw",
+            "header: list": '[1,"a"]',
+            "header: table": '{"a":1}',
         },
         {
             "header: integer": "-1099511627776",
             "header: fraction": "0.1",
             "header: time": "Thu, 01 Jan 1970 00:00:00 GMT",
             "header: boolean": "false",
+            "header: octets": "cooked",
+            "header: list": "[]",
+            "header: table": '{"b":{"c":"d"}}',
         },
     ],
     "number": [{"header: boolean": 1}, {"header: boolean": 0}],

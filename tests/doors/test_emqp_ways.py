@@ -23,6 +23,21 @@ async def test_messages_come_in_order(in_: str, out: str) -> None:
             assert await accept(consumed, 1000) == BODIES
 
 
+@pytest.mark.parametrize("out", ["eMQP", "eMQP 0.3"])
+@pytest.mark.parametrize("in_", [in_ for in_ in WAYS_IN if in_ != "eMQP"])  # which has no word for where answers go
+async def test_answer_of_a_worker_goes_where_the_message_says_whichever_door_it_came_by(in_: str, out: str) -> None:
+    async with open_site() as site:
+        answers = await site.broker.declare_queue(str(SAID["reply-to"]), durable=False)
+        way_out = {**WAYS_OUT, **OTHER_WAYS_OUT}[out](site)
+        async with way_out.open_queue(), WAYS_IN[in_](site).open() as publish, way_out.open() as consumed:
+            await publish(BODIES[:1], SAID)
+            await accept(consumed, 1)
+            async with answers.open_feed() as feed:
+                answer = await anext(feed)
+                assert answer.body == b'{"value": true}'
+                assert answer.properties.correlation_id == SAID["correlation-id"]
+
+
 @pytest.mark.parametrize("in_", [in_ for in_ in WAYS_IN if in_ != "eMQP"])  # whose jobs fail, and are kept as such
 async def test_released_worker_gets_calls_alone_and_others_become_dead_letters(in_: str) -> None:
     async with open_site() as site:

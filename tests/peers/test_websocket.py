@@ -51,6 +51,15 @@ def test_client_in_node_publishes_consumes_and_is_refused(
     assert done.stdout.count("ok - ") == 6
 
 
+def test_example_in_node_prints_what_it_publishes(
+    tool: Callable[[str], str], site: Site, amqp_for_javascript: Path
+) -> None:
+    shutil.copy(EXAMPLES / "notices_amqp.mjs", amqp_for_javascript)
+    command = [tool("node"), str(amqp_for_javascript / "notices_amqp.mjs"), site.served.websocket]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "hello from Node\n")
+
+
 # The page
 
 

@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from ports import free_port
 from triomq import EMQP, open_broker
 from triomq.errors import JobFailed, JobTimedOut, PipelineError, WorkerLost
-from triomq.pipeline import SparkWorkers, open_spark_workers
+from triomq.pipeline import SPARK_ERRORS, SparkWorkers, open_spark_workers
+from triomq.pipeline.spark_failures import failed_tasks
 
 from .pooled_jobs import add, begin, crash, fail, hang, jobs, leave, leave_the_loop, where
 
@@ -121,6 +122,18 @@ async def test_executor_without_triomq_ends_all(
     with pytest.raises(PipelineError, match="an executor has no triomq; install it there"):
         async with working(spark) as workers:
             await workers.wait()
+
+
+@pytest.mark.spark
+def test_failed_tasks_of_a_group_are_counted(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    context.setLocalProperty("spark.jobGroup.id", "doomed")
+    try:
+        with pytest.raises(SPARK_ERRORS, match="ZeroDivisionError"):
+            context.parallelize(range(2), 1).map(lambda number: 1 // number).collect()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    assert (failed_tasks(context, "doomed"), failed_tasks(context, "nobody's")) == (1, 0)
 
 
 @pytest.mark.spark

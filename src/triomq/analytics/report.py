@@ -196,7 +196,7 @@ def _write_tables(
                     read_files(spark, found, plan.since, plan.until), plan, directory, step
                 )
                 break
-            except Exception as error:  # Py4J's and PySpark's; which ones there are is theirs to know
+            except Exception as error:  # PySpark's or Py4J's: raised again unless it names a damaged file
                 found = _without_damaged(error, plan, found)
                 shutil.rmtree(directory, ignore_errors=True)
         else:

@@ -45,30 +45,9 @@ def reason_of(error: Exception | str, what: str) -> str:
     return f"{what}: {lines[0] if lines else type(error).__name__}"
 
 
-def first_failure(context: "SparkContext", tag: str) -> str:
-    """Return why a task under a tag has failed, while Spark tries it again and says so only in its log.
-
-    Args:
-        context: Of the session.
-        tag: Of the job.
-
-    Returns:
-        What Spark says of it; empty as long as none has failed but with its executor.
-    """
-    scala = context._jsc.sc()  # Python has failures counted, and not what they were
-    for job in scala.statusTracker().getJobIdsForTag(tag):
-        found = context.statusTracker().getJobInfo(job)
-        for stage in found.stageIds if found else ():
-            info = context.statusTracker().getStageInfo(stage)
-            if info is None or not info.numFailedTasks:
-                continue
-            tasks = scala.statusStore().taskList(stage, info.currentAttemptId, _TASKS)
-            errors = [tasks.apply(place).errorMessage() for place in range(tasks.size())]
-            texts = [str(error.get()) for error in errors if error.isDefined()]
-            if own := [text for text in texts if "ExecutorLostFailure" not in text]:
-                return own[0]
-    return ""
-
-
-_TASKS: Final = 100
-"""How many tasks are looked at; what is wrong with an executor is wrong with all of its tasks."""
+def failed_tasks(context: "SparkContext", group: str) -> int:
+    """Return how often tasks of a job group have failed, while Spark tries them again; of what, only its log says."""
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return sum(stage.numFailedTasks for stage in stages if stage is not None)

@@ -8,8 +8,9 @@
 - The driver does not take part in jobs. It hears how each worker is, and says when all are to end.
 - Until one worker was ready, one that cannot start ends all, with its reason: a module that executors lack. After that
   the reason is logged and the task tries again: one new machine without the code stops no others.
-- A task that does not even come to us, for want of triomq or of a way to the driver, is tried again by Spark, for ever
-  where ``spark.task.maxFailures`` is high. So until one worker was ready Spark is asked whether a task has failed.
+- A task that lacks triomq says so all the same (``worker_start``). One that does not even come to us, for want of
+  Python or of a way to the driver, is tried again by Spark, for ever where ``spark.task.maxFailures`` is high. So until
+  one worker was ready Spark is asked how many tasks have failed; a few fail with their executors.
 - The Spark job runs under a tag of its own. Cancelling the tag is the hard end: jobs that run then are run again, by
   whatever worker the broker has.
 - A call into the JVM waits for it, and it may be in the midst of collecting garbage: each is made in a thread, since
@@ -32,7 +33,8 @@ from pyspark.sql import SparkSession
 from triomq.actors import unwrap_group
 from triomq.errors import PipelineError
 from triomq.opening import opening
-from triomq.pipeline.spark_failures import first_failure, reason_of
+from triomq.pipeline.spark_failures import failed_tasks, reason_of
+from triomq.pipeline.worker_start import LACKING, start_of
 from triomq.pipeline.worker_task import WorkerPlan
 
 _log = logging.getLogger("triomq.worker")
@@ -44,7 +46,10 @@ _LONGEST_HELLO: Final = 10.0
 """Seconds in which who has connected must have shown the token."""
 
 _ASK: Final = 1.0
-"""Seconds between two questions whether a task has failed; Spark answers in some milliseconds."""
+"""Seconds between two questions whether tasks have failed; Spark answers in some milliseconds."""
+
+_GROUP: Final = "spark.jobGroup.id"
+"""The property by which Spark knows the group of what a thread asks for."""
 
 _CANCEL: Final = 10.0
 """Seconds in which Spark has ended a job that it was asked to; it takes it 30 ms."""
@@ -179,20 +184,26 @@ class SparkWorkers:
         # Tags belong to threads of the JVM, of which each thread of ours that talks with it has one.
         for tag in self._tags:
             self._context.addJobTag(tag)
+        self._context.setLocalProperty(_GROUP, self._tag)  # Python's status tracker knows groups, and no tags
         try:
             numbers = self._context.parallelize(range(self._count), self._count)
-            numbers.mapPartitionsWithIndex(self._plan.run).collect()
+            numbers.mapPartitionsWithIndex(start_of(self._plan)).collect()
         finally:
+            self._context.setLocalProperty(_GROUP, None)  # which removes it
             for tag in self._tags:
                 self._context.removeJobTag(tag)
 
     async def _watch_tasks(self) -> None:
-        """Fail if a task does, while no worker was ready."""
+        """Fail if more tasks do than there are, while no worker was ready."""
         while not self._started:
             await trio.sleep(_ASK)
-            text = await trio.to_thread.run_sync(first_failure, self._context, self._tag)
-            if text and not self._started:
-                await self._fail(reason_of(text, "the workers cannot be started"))
+            failed = await trio.to_thread.run_sync(failed_tasks, self._context, self._tag)
+            if failed > self._count and not self._started:
+                await self._fail(
+                    f"the workers cannot be started: {failed} tasks have failed before they could say why, and Spark's "
+                    "log has the reason; executors need the Python that PYSPARK_PYTHON names, and have to reach the "
+                    f"driver at {self._plan.host}:{self._plan.port}"
+                )
                 return
 
     async def cancel(self) -> None:
@@ -252,6 +263,10 @@ class SparkWorkers:
             await self._fail(f"the jobs cannot be loaded on {task.host}: {said.text}")
         elif said.state == "ended" and not self._started:
             await self._fail(f"the worker on {task.host} has ended before it had its jobs: {said.text}")
+        elif said.state == LACKING and not self._started:
+            await self._fail(reason_of(said.text, "the workers cannot be started"))
+        elif said.state == LACKING:
+            _log.error("an executor lacks what workers need", extra={"fields": fields})
         elif said.state == "broken":
             _log.error("the jobs cannot be loaded on an executor", extra={"fields": fields})
         elif said.state == "ended":

@@ -106,6 +106,21 @@ async def test_reader_that_comes_back_gets_what_it_has_not_settled_and_nothing_e
         assert again == [4, 5, 6, 7, 8, 9]
 
 
+async def test_what_a_reader_has_accepted_when_it_is_cancelled_does_not_come_again(
+    broker: Broker, mtl: MTLConnection
+) -> None:
+    url = f"mtl://guest:guest@{mtl.url.host}:{mtl.url.port}"
+    async with mtl.open_writer("q") as writer:
+        for number in range(8):
+            await writer.publish(b"%d" % number)
+            with trio.CancelScope() as scope:
+                async with open_mtl(url) as other, other.open_reader("q", prefetch=1) as reader:
+                    (await anext(reader)).accept()
+                    scope.cancel()
+            assert scope.cancelled_caught
+    assert await messages(mtl) == 0
+
+
 async def test_what_a_reader_has_not_settled_when_it_ends_goes_back_at_once(mtl: MTLConnection) -> None:
     async with mtl.open_writer("q") as writer:
         await publish_all(writer, 3)

@@ -272,6 +272,33 @@ def test_only_bindings_of_the_same_key_share_an_index() -> None:
 
 
 EQUATABLE = list(chain.from_iterable(ALL_ALIKE))
+
+
+@pytest.mark.parametrize("kind", [SinkKind.DIRECT, SinkKind.FANOUT, SinkKind.TOPIC, SinkKind.HEADERS])
+def test_binding_that_differs_in_what_its_sink_does_not_look_at_counts_for_itself(kind: SinkKind) -> None:
+    guards: Guards[str] = Guards(kind)
+    keys, arguments = ("k", "k"), ({}, {"n": 1})
+    if kind is SinkKind.HEADERS:
+        keys, arguments = ("k", "other"), ({}, {})
+    bindings = [
+        make_binding("s", Target.QUEUE, "q", key, more, predicate=equal(h=1))
+        for key, more in zip(keys, arguments, strict=True)
+    ]
+    for binding in bindings:
+        guards.add(binding, "q")
+    for binding in bindings:
+        assert admitted(guards, "k", h=1) == ["q"]
+        guards.remove(binding, "q")
+    assert guards.match("k", no_headers, no_properties) is None
+
+
+def test_keys_of_a_fanout_do_not_divide_its_index() -> None:
+    guards: Guards[int] = Guards(SinkKind.FANOUT)
+    for number in range(1000):
+        guards.add(bound(str(number), equal(h=number), str(number)), number)
+    assert tried(guards, h=7) <= 1
+
+
 VALUES = st.sampled_from(EQUATABLE + NEVER_EQUAL)
 COMPARABLE = st.sampled_from(EQUATABLE)
 NUMBERS = st.sampled_from([*ONE, 0, 2, 0.5])

@@ -159,11 +159,9 @@ class MTLConnection:
             raise LocalProtocolError("this connection has not begun; open it by open_mtl")
         await self._nursery.start(flow.run)
         self._flows.append(flow)
-        in_order = False
         try:
             yield flow
-            in_order = True
         finally:
-            await flow.close(in_order=in_order)
+            await flow.close()
             self._flows.remove(flow)
             self._reconnects += flow.reconnects

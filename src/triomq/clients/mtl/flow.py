@@ -44,7 +44,7 @@ MOST_OUTGOING: Final = 1000
 """Messages that wait for the socket before no more are made, and who publishes waits."""
 
 _CLOSE: Final = 2.0
-"""Seconds that a flow gets to end in order when its block fails."""
+"""Seconds that a flow gets to end in order, also when its block fails or is cancelled."""
 
 
 class ClientFlow(ABC):
@@ -164,6 +164,8 @@ class ClientFlow(ABC):
         self.sessions += 1
         if self.sessions == 1:
             task_status.started()
+            # It ends by ``close`` alone: what was accepted is still told when the block around it is cancelled.
+            self._scope.shield = True
         self._changed.unpark_all()
 
     async def _claim(self, socket: "Dealer", engine: MTLDataClient) -> None:
@@ -338,13 +340,9 @@ class ClientFlow(ABC):
             self.flush()
             await self.ask(engine.claim(self._token))  # which changes nothing, but is answered behind all else
 
-    async def close(self, *, in_order: bool) -> None:
-        """End, and give the lease back, if that can be done soon.
-
-        Args:
-            in_order: Whether the block has ended without an error.
-        """
-        with trio.move_on_after(_CLOSE, shield=not in_order):
+    async def close(self) -> None:
+        """End, and give the lease back, if that can be done soon; also where the block around it is cancelled."""
+        with trio.move_on_after(_CLOSE, shield=True):
             if self.is_connected and self._error is None:
                 try:
                     await self._wait_read()

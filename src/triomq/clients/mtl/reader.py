@@ -181,9 +181,9 @@ class MTLReader(ClientFlow):
         super().fail(error)
         self._arrived.unpark_all()
 
-    async def close(self, *, in_order: bool) -> None:
+    async def close(self) -> None:
         """End; what is not settled goes back."""
         self._is_over = True
         self._inbox.clear()
         self._ready.clear()
-        await super().close(in_order=in_order)
+        await super().close()

@@ -132,7 +132,7 @@ class DirectTable(Generic[T]):
     def remove(self, binding: Binding, destination: T) -> None:
         """Undo one ``add``."""
         found = self._keys[binding.key]
-        _take_one(found, destination)
+        take_one(found, destination)
         if not found:
             del self._keys[binding.key]
 
@@ -164,7 +164,7 @@ class FanoutTable(Generic[T]):
 
     def remove(self, binding: Binding, destination: T) -> None:
         """Undo one ``add``."""
-        _take_one(self._all, destination)
+        take_one(self._all, destination)
 
     def weight(self, binding: Binding) -> int:
         """Return 0: there is nothing to look up."""
@@ -282,7 +282,8 @@ def make_table(kind: SinkKind) -> RoutingTable[T]:
     return tables[kind]()
 
 
-def _take_one(found: dict[T, int], destination: T) -> None:
+def take_one(found: dict[T, int], destination: T) -> None:
+    """Count a destination once less, and drop it with the last time."""
     found[destination] -= 1
     if not found[destination]:
         del found[destination]

@@ -2,9 +2,9 @@
 
     key ──▶ table of the sink's kind ──▶ groups ──▶ header and value ──▶ guards ──▶ destinations
 
-- The key comes first, by a table of the sink's own kind. It leads to *groups*: all bindings with the same key and
-  arguments are one. Sinks without guards, and keys that lead to no group, pay nothing, and their routes can be
-  remembered.
+- The key comes first, by a table of the sink's own kind. It leads to *groups*: all bindings that this table cannot tell
+  apart are one, such as those with the same key. Sinks without guards, and keys that lead to no group, pay nothing, and
+  their routes can be remembered.
 - In a group each predicate is one *guard*, whose conditions are tried once, however many bindings have it.
 - A guard with conditions of equality is filed under one of them: the one whose value has the fewest others. It is
   looked at only for messages whose header has this value; its other conditions are tried then. So two hundred filters
@@ -18,7 +18,7 @@ found as each other, and a truth value is found as none. What is tried is counte
 from collections.abc import Collection, Hashable, Mapping
 from typing import Generic, TypeVar, cast
 
-from triomq.core.routing.bindings import Binding, Headers, PropertiesOf, RoutingTable, make_table
+from triomq.core.routing.bindings import Binding, Headers, PropertiesOf, RoutingTable, make_table, take_one
 from triomq.core.routing.predicate import (
     MISSING,
     Comparison,
@@ -63,7 +63,7 @@ class _Guard(Generic[T]):
         self.filed = filed
         self.passes = rule_of(rest) if rest else None
         self.weight = 2 + len(conditions)
-        self.destinations: dict[T, None] = {}
+        self.destinations: dict[T, int] = {}  # and how many bindings lead there
 
 
 _Filed = dict[Place, dict[str | None, dict[object, dict[_Guard[T], None]]]]
@@ -71,7 +71,7 @@ _Filed = dict[Place, dict[str | None, dict[object, dict[_Guard[T], None]]]]
 
 
 class GuardGroup(Generic[T]):
-    """The guards of all bindings with the same key and arguments.
+    """The guards of all bindings that a table cannot tell apart.
 
     Args:
         binding: One of them, which stands for all in the table.
@@ -94,11 +94,11 @@ class GuardGroup(Generic[T]):
         guard = self._guards.get(predicate)
         if guard is None:
             guard = self._guards[predicate] = self._file(predicate.conditions)
-        guard.destinations[destination] = None
+        guard.destinations[destination] = guard.destinations.get(destination, 0) + 1
 
     def remove(self, predicate: Predicate, destination: T) -> None:
         guard = self._guards[predicate]
-        del guard.destinations[destination]
+        take_one(guard.destinations, destination)
         if not guard.destinations:
             del self._guards[predicate]
             self._take_out(guard)
@@ -138,7 +138,7 @@ class GuardGroup(Generic[T]):
         if not kinds:
             del self._filed[place]
 
-    def admit(self, values: Values, found: dict[T, None]) -> int:
+    def admit(self, values: Values, found: dict[T, int]) -> int:
         """Add the destinations of all guards whose conditions hold; return the steps that it took."""
         steps = self._others_weight
         for guard in self._others:
@@ -228,8 +228,16 @@ class Guards(Generic[T]):
         self._count_in(binding.predicate, -1)
 
     def _where(self, binding: Binding) -> Hashable:
-        """Return what bindings of the same group have in common; to a hash each one is another."""
-        return binding if self._kind is SinkKind.CONSISTENT_HASH else (binding.key, binding.encoded_arguments)
+        """Return what bindings of the same group have in common: all that a sink of this kind looks at."""
+        match self._kind:
+            case SinkKind.FANOUT:
+                return None
+            case SinkKind.HEADERS:
+                return binding.encoded_arguments
+            case SinkKind.CONSISTENT_HASH:
+                return binding
+            case _:
+                return binding.key
 
     def _count_in(self, predicate: Predicate, sign: int) -> None:
         self._count += sign
@@ -241,8 +249,8 @@ class Guards(Generic[T]):
                 if not count:
                     del self._standard[condition.place]
 
-    def match(self, key: str, headers: Headers, properties: PropertiesOf) -> tuple[dict[T, None], int] | None:
-        """Return the destinations of all that match, and the cost in queue pushes; None if no header was needed."""
+    def match(self, key: str, headers: Headers, properties: PropertiesOf) -> tuple[dict[T, int], int] | None:
+        """Return the destinations of all that match, as keys, and the cost in queue pushes; None if none was asked."""
         groups = self._table.match(key, headers)
         if not groups:
             return None
@@ -255,11 +263,11 @@ class Guards(Generic[T]):
 
     def admit(
         self, groups: Collection[GuardGroup[T]], headers: Mapping[str, object], properties: PropertiesOf
-    ) -> tuple[dict[T, None], int]:
+    ) -> tuple[dict[T, int], int]:
         """Return the destinations of all guards of some groups that let a message pass, and the cost."""
         values = cast("Values", headers)  # a mapping with fewer keys
         if self._standard:
             values = with_standard(headers, properties(), self._standard)
-        found: dict[T, None] = {}
+        found: dict[T, int] = {}
         steps = sum([group.admit(values, found) for group in groups])
         return found, steps // _PER_PUSH

@@ -176,7 +176,7 @@ class SinkState:
             found.update(dict.fromkeys(self.table.match(key, headers)))
             if self.guards is not None and (admitted := self.guards.match(key, headers, properties)) is not None:
                 by_headers = True
-                found.update(admitted[0])
+                found.update(dict.fromkeys(admitted[0]))
                 cost += admitted[1]
                 if cost > most:
                     break

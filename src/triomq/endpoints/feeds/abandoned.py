@@ -6,12 +6,9 @@ minute, since somebody changed it by removing it first, finds all pipes there.
 
 from collections.abc import Iterable
 
-import trio
-
 from triomq.endpoints.feeds.book import FeedBook
 from triomq.endpoints.feeds.making import discard_pipe
 from triomq.endpoints.feeds.pipe import PipeState
-from triomq.errors import ActorError, Refused
 from triomq.security import Users
 
 
@@ -46,9 +43,7 @@ class AbandonedPipes:
         return [pipe for pipe in found if self._discard(pipe)]
 
     def _discard(self, pipe: PipeState) -> bool:
-        try:
-            discard_pipe(pipe)
-        except (Refused, ActorError, trio.WouldBlock):
-            self._doubtful.add(pipe.name)  # its queue is being restarted, or was stopped
-            return False
-        return True
+        is_done = discard_pipe(pipe)
+        if not is_done:
+            self._doubtful.add(pipe.name)
+        return is_done

@@ -6,6 +6,7 @@ All of it happens in a turn. What is refused has changed nothing; what raises ``
 from collections.abc import Callable
 
 import msgspec
+import trio
 
 from triomq.core import (
     Bind,
@@ -47,7 +48,7 @@ from triomq.endpoints.feeds.words import (
     require_feed_name,
     require_type,
 )
-from triomq.errors import QueueInUse
+from triomq.errors import ActorError, QueueInUse, Refused
 
 # Feeds
 
@@ -202,14 +203,18 @@ def delete_pipe(work: DomainWork, pipe: PipeState) -> None:
     _delete_pipe(pipe, work.session, lambda request: work.ask_unguarded(work.domain, request))
 
 
-def discard_pipe(pipe: PipeState) -> None:
+def discard_pipe(pipe: PipeState) -> bool:
     """Delete a pipe as the broker itself, which needs no right to it; otherwise as ``delete_pipe``.
 
-    Raises:
-        trio.WouldBlock: It cannot be done now.
+    Returns:
+        Whether it is done; else its queue is being restarted, or was stopped, and it may be tried again later.
     """
     ref = pipe.book.ref
-    _delete_pipe(pipe, Session(ref, pipe.book.directory), ref.ask_nowait)
+    try:
+        _delete_pipe(pipe, Session(ref, pipe.book.directory), ref.ask_nowait)
+    except (Refused, ActorError, trio.WouldBlock):
+        return False
+    return True
 
 
 _Ask = Callable[[DeleteQueue], object]

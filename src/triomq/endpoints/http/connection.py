@@ -387,7 +387,7 @@ class HTTPConnection(StreamClient):
         """Write, and have more of an answer in pieces when what waited of it has left."""
         was_full = self._is_full
         super().after_batch()
-        if self.writer.may_write is was_full:
+        if self.writer.may_write is was_full:  # else nothing is written: most connections keep the class's attribute
             self._is_full = not was_full
         if was_full and not self._is_full and self._engine.state == "streaming" and self._request is not None:
             self.writable(self._request)

@@ -19,10 +19,10 @@ from triomq.core import Batch, CachedRoute, Forbidden, NoSuchQueue, QueueStopped
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.domain_work import check_key
-from triomq.endpoints.feeds import FeedView, MayNotRead, PipeState, discard_pipe
+from triomq.endpoints.feeds import FeedView, MayNotRead, discard_pipe
 from triomq.endpoints.restms.pipes import PipeMessage, ServedPipe
 from triomq.endpoints.restms.resources import RestMSDomain
-from triomq.errors import AccessRefused, ActorError, ActorStopped, Refused
+from triomq.errors import AccessRefused, ActorStopped, Refused
 from triomq.protocols import restms
 
 if TYPE_CHECKING:
@@ -90,17 +90,9 @@ class RestMSClient(Client):
         for pipe in [pipe for pipe in self.shown.book.pipes.values() if pipe.record.user == self.login]:  # asleep too
             if self.shown.is_waited_for(pipe):
                 pipe.used = self.shown.now()
-            elif pipe.used <= before:
-                self._expire(pipe)
-
-    def _expire(self, pipe: PipeState) -> None:
-        """Delete a pipe as the broker does: its user may have lost the right to."""
-        try:
-            discard_pipe(pipe)
-        except (Refused, ActorError, trio.WouldBlock) as error:  # its queue is being restarted, or was stopped
-            self.note(logging.INFO, "expired pipe not deleted yet", pipe=pipe.name, reason=str(error))
-        else:
-            self.note(logging.INFO, "pipe expired", pipe=pipe.name)
+            # As the broker does, since its user may have lost the right to; what fails now is tried at the next look.
+            elif pipe.used <= before and discard_pipe(pipe):
+                self.note(logging.INFO, "pipe expired", pipe=pipe.name)
 
     # Its end
 
