@@ -1,4 +1,4 @@
-"""The MicroMsg2 client for Trio: workers on a queue, and a topic with a filter; a broker of ours stands in for yours."""
+"""The MicroMsg2 client for Trio: workers on a queue, a topic with a filter; a broker of ours stands in for yours."""
 
 import trio
 

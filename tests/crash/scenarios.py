@@ -16,7 +16,7 @@ from .oracle import Oracle, QueueOracle, Session
 from .publishers import Publisher, Route, TransactionPublisher
 from .wire import Delivery, Wire
 
-__all__ = ["KILLS", "LIAR", "SCENARIOS", "Scenario", "run"]
+__all__ = ["KILLS", "LIAR", "SCENARIOS", "Scenario", "drawn_kills", "kill_in_turn", "run"]
 
 PATIENCE = 60.0
 """Seconds in which nothing happens, until it counts as a hang: a laden disk may take many for one sync."""
@@ -284,7 +284,7 @@ async def run(
                 async with trio.open_nursery() as publishing:
                     for publisher in (*clients.publishers, *clients.declarers):
                         publishing.start_soon(publisher.run)
-                    await _kill_in_turn(harness, rounds, chance, work, output)
+                    await kill_in_turn(harness, rounds, chance, work, output)
                     harness.stop_publishing()
                 await _empty(harness, clients)
                 running.cancel_scope.cancel()
@@ -303,9 +303,15 @@ async def _declare(harness: Harness, scenario: Scenario) -> None:
             await wire.call(request, answer)
 
 
-async def _kill_in_turn(
+def drawn_kills(rounds: int, seed: int) -> list[str]:
+    """Draw what to kill, one after the other."""
+    return random.Random(seed).choices(list(KILLS), k=rounds)
+
+
+async def kill_in_turn(
     harness: Harness, rounds: Sequence[str], chance: random.Random, work: int, output: trio.Nursery
 ) -> None:
+    """Kill one after the other while others work; arguments are those of ``run``."""
     for number, kind in enumerate(rounds, 1):
         await harness.wait_events(chance.randint(work // 20, work))
         if await (KILLS | {LIAR: _freeze_until_more_is_confirmed})[kind](harness, chance):

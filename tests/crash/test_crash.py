@@ -1,6 +1,5 @@
 """Whoever is killed, whenever: nothing that was confirmed is lost, nothing that is settled comes back."""
 
-import random
 import signal
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from .consumers import FENCES
 from .harness import Harness
 from .message import body_of
 from .oracle import Oracle
-from .scenarios import KILLS, LIAR, SCENARIOS, run
+from .scenarios import LIAR, SCENARIOS, drawn_kills, run
 from .wire import Answer, Delivery, Event, publish
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the store's process in /proc")
@@ -39,7 +38,7 @@ async def test_kills_of_broker_and_store_lose_no_message(name: str, tmp_path: Pa
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_many_kills_lose_no_message(name: str, tmp_path: Path, rounds_and_seed: tuple[int, int]) -> None:
     rounds, seed = rounds_and_seed
-    kills = random.Random(seed).choices(list(KILLS), k=rounds)
+    kills = drawn_kills(rounds, seed)
     with trio.fail_after(300 + 20 * rounds):
         oracle = await run(SCENARIOS[name], tmp_path, kills, seed, work=8000)
     assert_nothing_lost(name, seed, oracle)

@@ -16,7 +16,7 @@ from endpoints.restms.line import DOMAIN, Line
 from .harness import Harness
 from .oracle import Oracle
 from .restms import FeedRoute, PipeReader, Poster, ResourceMaker, Taker, Worker, open_line
-from .scenarios import KILLS
+from .scenarios import drawn_kills, kill_in_turn
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the store's process in /proc")
 
@@ -96,12 +96,7 @@ async def run(directory: Path, kinds: Sequence[str], seed: int, *, work: int, li
                 async with trio.open_nursery() as writing:
                     for each in (*posters, *makers):
                         writing.start_soon(each.run)
-                    for kind in kinds:
-                        await harness.wait_events(chance.randint(work // 20, work))
-                        if await KILLS[kind](harness, chance):
-                            await harness.wait_gone()
-                            await harness.start(output)
-                    await harness.wait_events(work // 10)
+                    await kill_in_turn(harness, kinds, chance, work, output)
                     harness.stop_publishing()
                 harness.drain()
             async with open_line(harness) as line:
@@ -128,7 +123,7 @@ async def test_kills_leave_what_was_answered_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.crash
 async def test_many_kills_leave_what_was_answered_as_it_was(tmp_path: Path, rounds_and_seed: tuple[int, int]) -> None:
     rounds, seed = rounds_and_seed
-    kinds = random.Random(seed).choices(list(KILLS), k=rounds)
+    kinds = drawn_kills(rounds, seed)
     with trio.fail_after(120 + 20 * rounds):
         oracle = await run(tmp_path, kinds, seed, work=6000)
     assert_nothing_lost(oracle, seed)

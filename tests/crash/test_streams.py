@@ -13,7 +13,7 @@ from .broker import SEGMENT
 from .harness import Harness
 from .message import Message, body_of, read_body
 from .oracle import Oracle
-from .scenarios import KILLS
+from .scenarios import drawn_kills, kill_in_turn
 from .wire import Answer, Delivery, Gone, Wire, ack, publish
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the store's process in /proc")
@@ -207,12 +207,7 @@ async def run(directory: Path, kinds: Sequence[str], seed: int, *, work: int) ->
                     for number in range(2):
                         own = random.Random(chance.getrandbits(64))
                         appending.start_soon(Resender(harness, 20 + number, streams[-1], own).run)
-                    for kind in kinds:
-                        await harness.wait_events(chance.randint(work // 20, work))
-                        if await KILLS[kind](harness, chance):
-                            await harness.wait_gone()
-                            await harness.start(output)
-                    await harness.wait_events(work // 10)
+                    await kill_in_turn(harness, kinds, chance, work, output)
                     harness.stop_publishing()
                 reading.cancel_scope.cancel()
             for records in streams:
@@ -267,7 +262,7 @@ async def test_kills_of_broker_and_store_lose_no_record_and_change_no_offset(tmp
 @pytest.mark.crash
 async def test_many_kills_lose_no_record(tmp_path: Path, rounds_and_seed: tuple[int, int]) -> None:
     rounds, seed = rounds_and_seed
-    kinds = random.Random(seed).choices(list(KILLS), k=rounds)
+    kinds = drawn_kills(rounds, seed)
     with trio.fail_after(60 + 10 * rounds):
         streams = await run(tmp_path, kinds, seed, work=20_000)
     assert_whole(streams, seed)

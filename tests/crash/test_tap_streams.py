@@ -22,7 +22,7 @@ from triomq.protocols.tap import GroupPosition
 
 from .harness import Harness
 from .oracle import Oracle
-from .scenarios import KILLS
+from .scenarios import drawn_kills, kill_in_turn
 from .test_streams import FEW, Appender, Records
 from .wire import Gone
 
@@ -310,12 +310,7 @@ async def run(directory: Path, kinds: Sequence[str], seed: int, *, work: int) ->
                 async with trio.open_nursery() as writing:
                     for each in (*writers, *appenders):
                         writing.start_soon(each.run)
-                    for kind in kinds:
-                        await harness.wait_events(chance.randint(work // 20, work))
-                        if await KILLS[kind](harness, chance):
-                            await harness.wait_gone()
-                            await harness.start(output)
-                    await harness.wait_events(work // 10)
+                    await kill_in_turn(harness, kinds, chance, work, output)
                     harness.stop_publishing()
                 harness.drain()
             async with tap(harness) as connection:
@@ -350,7 +345,7 @@ async def test_kills_leave_commits_whole_groups_in_place_and_no_holes(tmp_path: 
 @pytest.mark.crash
 async def test_many_kills_leave_commits_whole(tmp_path: Path, rounds_and_seed: tuple[int, int]) -> None:
     rounds, seed = rounds_and_seed
-    kinds = random.Random(seed).choices(list(KILLS), k=rounds)
+    kinds = drawn_kills(rounds, seed)
     with trio.fail_after(60 + 10 * rounds):
         found = await run(tmp_path, kinds, seed, work=6000)
     assert_whole(found, seed)

@@ -42,6 +42,8 @@ class Wire:
         reads: whether the peer takes what it is sent; otherwise the broker can never write again.
     """
 
+    is_encrypted = False
+
     def __init__(self, *, reads: bool) -> None:
         self.peer = "fuzz"
         self.receive_size = RECEIVE_SIZE
@@ -51,6 +53,9 @@ class Wire:
         self._driver: Driver | None = None
         self._sent: list[bytes | memoryview] = []
         self._may_read = trio.Event()
+
+    def client_name(self, kind: str) -> str:
+        return ""
 
     async def feed(self, data: bytes) -> None:
         """Send octets to the broker, once it reads; ``b""`` is the end."""
@@ -68,6 +73,13 @@ class Wire:
         return sent
 
     # What the broker calls
+
+    @property
+    def bottom(self) -> "Wire":
+        return self
+
+    def client_name(self, kind: str) -> str:
+        return ""
 
     def start(self, driver: Driver) -> None:
         self._driver = driver
