@@ -54,9 +54,6 @@ class Wire:
         self._sent: list[bytes | memoryview] = []
         self._may_read = trio.Event()
 
-    def client_name(self, kind: str) -> str:
-        return ""
-
     async def feed(self, data: bytes) -> None:
         """Send octets to the broker, once it reads; ``b""`` is the end."""
         while not self._may_read.is_set():
@@ -73,6 +70,13 @@ class Wire:
         return sent
 
     # What the broker calls
+
+    @property
+    def bottom(self) -> "Wire":
+        return self
+
+    def client_name(self, kind: str) -> str:
+        return ""
 
     def start(self, driver: Driver) -> None:
         self._driver = driver
