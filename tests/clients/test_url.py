@@ -23,6 +23,11 @@ GOOD = {
         host="h", port=5671, tls=True, virtual_host="shop", auth_mechanism="external"
     ),
     "amqps://h:5": AMQPUrl(host="h", port=5, tls=True),
+    "ws://h": AMQPUrl(host="h", port=80, websocket="/"),
+    "ws://ada:x@h:15670/amqp?virtual_host=shop": AMQPUrl(
+        host="h", port=15670, user="ada", password="x", virtual_host="shop", websocket="/amqp"
+    ),
+    "wss://h/amqp": AMQPUrl(host="h", port=443, tls=True, websocket="/amqp"),
     "amqp+unix:///run/triomq.sock": AMQPUrl(host="", path="/run/triomq.sock"),
     "amqp+unix://ada:x@/run/a%20b?virtual_host=shop": AMQPUrl(
         host="", path="/run/a b", user="ada", password="x", virtual_host="shop"

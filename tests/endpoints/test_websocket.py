@@ -2,6 +2,8 @@
 
 import logging
 import ssl
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,12 +20,12 @@ from trio_websocket import (
 
 from endpoints.client import Client
 from endpoints.websocket import WebSocketStream
+from fuzz.websocket_words import BINARY, CLOSE, PING, TEXT, frame, frames_of, request
 from triomq.app import Broker, Permission, User, open_broker
 from triomq.app.config import load_config
 from triomq.endpoints import AMQP, TLS, WebSocket
 from triomq.errors import ConfigError
 from triomq.protocols.amqp import plain
-from websocket_frames import BINARY, CLOSE, PING, TEXT, frame, frames_of, request
 
 HEADER = b"AMQP\0\0\x09\x01"
 
@@ -345,6 +347,21 @@ def test_the_port_is_none_of_those_for_tcp() -> None:
     websocket, tls = WebSocket(), TLS("certificate.pem")
     assert (AMQP(websocket=websocket).port, AMQP(websocket=websocket, tls=tls).port) == (15670, 15669)
     assert AMQP(websocket=websocket, port=80).port == 80
+
+
+def test_libraries_for_websocket_are_loaded_by_their_users_alone() -> None:
+    program = (
+        "import sys, trio, triomq\n"
+        "from triomq.clients import open_amqp\n"
+        "async def main():\n"
+        "    async with triomq.open_broker(triomq.AMQP(port=0)) as broker:\n"
+        "        async with open_amqp(f'amqp://127.0.0.1:{broker.listening[0].port}'):\n"
+        "            triomq.AMQP(websocket=triomq.WebSocket())\n"
+        "trio.run(main)\n"
+        "print([name for name in sys.modules if name in ('wsproto', 'h11', 'trio_websocket')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_websocket_is_configured_in_a_file(tmp_path: Path) -> None:

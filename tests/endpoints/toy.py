@@ -68,6 +68,8 @@ class FramedTransport:
         self._driver: Driver
 
     peer = property(lambda self: self._below.peer)
+    bottom = property(lambda self: self._below.bottom)
+    is_encrypted = property(lambda self: self._below.is_encrypted)
     progress = property(lambda self: self._below.progress)
     receive_size = property(
         lambda self: self._below.receive_size, lambda self, size: setattr(self._below, "receive_size", size)
@@ -100,6 +102,9 @@ class FramedTransport:
 
     def end_sending(self) -> None:
         self._below.end_sending()
+
+    def client_name(self, kind: str) -> str:
+        return self._below.client_name(kind)
 
     def close(self) -> None:
         self._below.close()

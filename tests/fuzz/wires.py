@@ -74,6 +74,13 @@ class Wire:
 
     # What the broker calls
 
+    @property
+    def bottom(self) -> "Wire":
+        return self
+
+    def client_name(self, kind: str) -> str:
+        return ""
+
     def start(self, driver: Driver) -> None:
         self._driver = driver
         self._may_read.set()

@@ -23,7 +23,7 @@ from triomq.clients.amqp.opening import open_amqp
 from triomq.clients.amqp.pipeline import Pipeline, check_properties
 from triomq.clients.transport_link import WRITE_AT
 from triomq.clients.url import AMQPUrl, parse_amqp_url
-from triomq.errors import Disconnected, LimitExceeded, Refused, TriomqError, Unroutable
+from triomq.errors import ConfigError, Disconnected, LimitExceeded, Refused, TriomqError, Unroutable
 from triomq.protocols import BasicProperties, FieldValue, encode_properties
 from triomq.protocols.amqp import CONTROL_CAPABILITY, ControlRequest, ControlResponse, Method
 from triomq.protocols.control import Listing, Operation, decode_result, encode, name_of
@@ -388,4 +388,9 @@ def open_blocking(url: str | AMQPUrl, *, ssl_context: ssl.SSLContext | None = No
         Disconnected: No broker answers there.
         AccessRefused: It does not let this user in.
     """
-    return BlockingConnection(parse_amqp_url(url) if isinstance(url, str) else url, ssl_context)
+    found = parse_amqp_url(url) if isinstance(url, str) else url
+    if found.websocket:
+        raise ConfigError(
+            "this client speaks no WebSocket; use open_amqp, or a URL that begins with amqp:// or amqps://"
+        )
+    return BlockingConnection(found, ssl_context)

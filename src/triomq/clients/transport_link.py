@@ -65,8 +65,9 @@ class TransportLink:
             self._close()
 
     async def _run_transport(self) -> None:
-        if isinstance(self._transport, StreamTransport):
-            await self._transport.run()
+        bottom = self._transport.bottom
+        if isinstance(bottom, StreamTransport):
+            await bottom.run()
         else:
             await self._poller.run()
 

@@ -1,7 +1,8 @@
 """Where a broker is and as whom to come, read from a URL.
 
 ``amqp://user:password@host:port/virtual%2Fhost?heartbeat=30`` over TCP, ``amqps://`` the same over TLS,
-``amqp+unix://user:password@/path/to/socket`` over a Unix socket. What is left out has AMQP's usual value.
+``amqp+unix://user:password@/path/to/socket`` over a Unix socket; ``ws://user:password@host:port/path?virtual_host=/``
+and ``wss://`` over WebSocket. What is left out has AMQP's usual value.
 """
 
 from collections.abc import Callable
@@ -43,6 +44,7 @@ class AMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         name: What the broker shows this connection as.
         auth_mechanism: ``plain``, or ``external``: who we are is what our TLS certificate says.
         tls: Whether to speak TLS.
+        websocket: The path to ask for over WebSocket; empty for AMQP without it.
     """
 
     host: str = "127.0.0.1"
@@ -58,6 +60,7 @@ class AMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str = ""
     auth_mechanism: str = "plain"
     tls: bool = False
+    websocket: str = ""
 
     @property
     def place(self) -> str:
@@ -82,7 +85,8 @@ def parse_amqp_url(url: str) -> AMQPUrl:
 
 
 _EXAMPLE = (
-    "write amqp://user:password@host:port/virtual-host, amqps:// for TLS, or amqp+unix://user:password@/path/to/socket"
+    "write amqp://user:password@host:port/virtual-host, amqps:// for TLS, amqp+unix://user:password@/path/to/socket, "
+    "or ws:// and wss:// for WebSocket"
 )
 
 
@@ -101,7 +105,20 @@ def _tls(parts: SplitResult, port: int | None) -> AMQPUrl:
     return msgspec.structs.replace(_tcp(parts, DEFAULT_TLS_PORT if port is None else port), tls=True)
 
 
-_SCHEMES: dict[str, Callable[[SplitResult, int | None], AMQPUrl]] = {"amqp": _tcp, "amqp+unix": _unix, "amqps": _tls}
+def _websocket(parts: SplitResult, port: int | None) -> AMQPUrl:
+    tls = parts.scheme == "wss"
+    usual = 443 if tls else 80  # RFC 6455 section 3
+    host = unquote(parts.hostname or "127.0.0.1")
+    return AMQPUrl(host=host, port=usual if port is None else port, tls=tls, websocket=parts.path or "/")
+
+
+_SCHEMES: dict[str, Callable[[SplitResult, int | None], AMQPUrl]] = {
+    "amqp": _tcp,
+    "amqp+unix": _unix,
+    "amqps": _tls,
+    "ws": _websocket,
+    "wss": _websocket,
+}
 
 
 def _whole(most: int, least: int = 0) -> Callable[[str], int]:

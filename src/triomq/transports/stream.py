@@ -74,6 +74,10 @@ class Transport(Protocol):
     """Grows whenever some of what could not be sent at once has left: else the other side reads nothing."""
 
     @property
+    def bottom(self) -> "Transport":
+        """The transport that stands on no other one: this, or what is below it."""
+
+    @property
     def is_encrypted(self) -> bool:
         """Whether it goes through TLS."""
 
@@ -168,6 +172,11 @@ class RawSocket:
         self.receive_size = RECEIVE_SIZE
         self.peer = peer
         self.progress = 0
+
+    @property
+    def bottom(self) -> Transport:
+        """Return itself."""
+        return self
 
     def client_name(self, kind: str) -> str:
         """Return an empty string: there is no certificate."""
@@ -330,6 +339,11 @@ class StreamTransport:
         self.receive_size = RECEIVE_SIZE
         self.peer = peer
         self.progress = 0
+
+    @property
+    def bottom(self) -> Transport:
+        """Return itself."""
+        return self
 
     def client_name(self, kind: str) -> str:
         """Return an empty string: nobody has looked at a certificate."""

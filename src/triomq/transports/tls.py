@@ -169,6 +169,11 @@ class TLSSocket:
     def progress(self, count: int) -> None:
         self._raw.progress = count
 
+    @property
+    def bottom(self) -> RawSocket:
+        """The raw socket."""
+        return self._raw
+
     def client_name(self, kind: str) -> str:
         """Return the name in the client's certificate, which an authority has signed; empty if there is none.
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz.websocket_words import BINARY, KEY, TOKEN, frame, request
 from triomq.transports import WebSocket
-from triomq.transports.websocket import ServerHandshake
+from triomq.transports.websocket import ClientHandshake, ServerHandshake
 from triomq.transports.websocket.handshake import Answer
-from websocket_frames import KEY, TOKEN, request
 
 
 def answer(*data: bytes, config: WebSocket | None = None, subprotocols: tuple[str, ...] = ("amqp",)) -> Answer | None:
@@ -155,6 +155,48 @@ def test_path_is_the_configured_one() -> None:
     assert answered(request(target="/"), config=config).refusal.startswith("404")
 
 
+def test_client_and_server_agree() -> None:
+    client = ClientHandshake("localhost:15670", "/amqp", "amqp")
+    server = answered(client.request + frame(BINARY, b"early"), config=WebSocket(path="/amqp"))
+    assert (server.refusal, server.rest) == ("", frame(BINARY, b"early"))
+    half = len(server.reply) // 2
+    assert client.receive(server.reply[:half]) is None
+    assert client.receive(server.reply[half:] + b"\x82\0") == Answer(rest=b"\x82\0")
+
+
+GOOD_ANSWER = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (b"AMQP\0\0\x09\x01\r\n\r\n", "illegal status line"),
+        (b"", "it hung up"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 8\r\n\r\nnot here", "404 Not Found, not here"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 40_000, "200 OK, xxx"),
+        (GOOD_ANSWER.encode() + b"\r\n", "does not accept the key"),
+        (GOOD_ANSWER.encode() + f"Sec-WebSocket-Accept: {TOKEN}\r\n\r\n".encode(), "does not accept the key"),
+        (GOOD_ANSWER.replace("websocket", "h2c").encode() + b"\r\n", "does not upgrade"),
+        (b"HTTP/1.1 101 x\r\nCookie: " + b"c" * 20_000, "too long"),
+    ],
+)
+def test_client_says_what_is_wrong_with_an_answer(answer: bytes, fault: str) -> None:
+    found = ClientHandshake("localhost", "/", "amqp").receive(answer)
+    assert found is not None
+    assert fault in found.refusal
+
+
+@pytest.mark.parametrize(
+    ("field", "fault"),
+    [("Sec-WebSocket-Protocol: mqtt", "another subprotocol"), ("Sec-WebSocket-Extensions: x", "an extension")],
+)
+def test_client_takes_nothing_that_it_has_not_asked_for(field: str, fault: str) -> None:
+    client = ClientHandshake("localhost", "/", "amqp")
+    found = client.receive(answered(client.request).reply.replace(b"Sec-WebSocket-Protocol: amqp", field.encode()))
+    assert found is not None
+    assert fault in found.refusal
+
+
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(data: bytes) -> None:
     found = answer(data)
@@ -167,6 +209,12 @@ def test_no_damaged_request_raises(data: st.DataObject) -> None:
     for place in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=5)):
         whole[place] = data.draw(st.integers(0, 255))
     answer(bytes(whole))
+
+
+@given(st.binary(max_size=200))
+def test_no_answer_raises(data: bytes) -> None:
+    found = ClientHandshake("localhost", "/", "amqp").receive(data)
+    assert found is None or found.refusal
 
 
 @pytest.mark.parametrize(

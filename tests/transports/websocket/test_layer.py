@@ -9,9 +9,9 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuzz.websocket_words import BINARY, CLOSE, PING, PONG, TEXT, Seen, frame, frames_of, request
 from triomq.transports import RECEIVE_SIZE, Poller, RawSocket, WebSocket
 from triomq.transports.websocket import ServerHandshake, WebSocketTransport
-from websocket_frames import BINARY, CLOSE, PING, PONG, TEXT, Seen, frame, frames_of, request
 
 LARGEST = 100_000
 

@@ -14,10 +14,11 @@ import trio
 from triomq.checked import Checked
 from triomq.clients.amqp.link import Link
 from triomq.clients.url import AMQPUrl
+from triomq.clients.url_options import place_of
 from triomq.errors import ConfigError, Disconnected
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import LOST_CAPABILITY, Connected, Login, Settings, plain
-from triomq.transports import Poller, StreamTransport, Transport, accept_raw
+from triomq.transports import RECEIVE_SIZE, Poller, RawSocket, StreamTransport, Transport, accept_raw
 
 HEARTBEAT = 60
 """Seconds, where the URL has none: what RabbitMQ offers."""
@@ -139,20 +140,31 @@ class DialledUrl(Protocol):
         """Whether to speak TLS."""
 
     @property
+    def websocket(self) -> str:
+        """The path that is asked for over WebSocket; empty for none of it."""
+
+    @property
     def place(self) -> str:
         """Where that is, for texts."""
 
 
-async def dial(url: DialledUrl, ssl_context: ssl.SSLContext | None, poller: Poller) -> Transport:
-    """Connect, with TLS where the URL asks for it.
+_MOST_OF_A_FRAME = 1 << 40
+"""Bytes of a frame of WebSocket from a broker: it is passed on as it comes, so nothing has to be bounded here."""
+
+
+async def dial(
+    url: DialledUrl, ssl_context: ssl.SSLContext | None, poller: Poller, *, subprotocol: str = "amqp"
+) -> Transport:
+    """Connect, with TLS and WebSocket where the URL asks for them.
 
     Args:
         url: Where to.
         ssl_context: Whom to trust and who we are; None trusts what the system trusts.
         poller: Who watches the socket, where there is nothing between it and us.
+        subprotocol: What is spoken over WebSocket.
 
     Raises:
-        Disconnected: Nobody listens there, or their certificate is not to be trusted.
+        Disconnected: Nobody listens there, or their certificate is not to be trusted, or they refuse WebSocket.
     """
     try:
         stream = await _connect(url)
@@ -161,11 +173,49 @@ async def dial(url: DialledUrl, ssl_context: ssl.SSLContext | None, poller: Poll
             f"no broker can be reached at {url.place}: {reason_of(error)}; see whether it runs there"
         ) from None
     if not url.tls:
+        rest = await _open_websocket(stream, url, subprotocol)
         try:
-            return accept_raw(stream, poller)
+            return _framed(accept_raw(stream, poller), url, rest)
         except OSError as error:
             raise Disconnected(f"the connection to {url.place} broke at once: {reason_of(error)}") from None
-    return StreamTransport(await shake_hands(stream, ssl_context, url.host, url.place), url.place)
+    secure = await shake_hands(stream, ssl_context, url.host, url.place)
+    rest = await _open_websocket(secure, url, subprotocol)
+    return _framed(StreamTransport(secure, url.place), url, rest)
+
+
+async def _open_websocket(stream: trio.abc.Stream, url: DialledUrl, subprotocol: str) -> bytes:
+    """Shake hands where the URL asks for WebSocket; return what has come behind that. What is refused is closed."""
+    if not url.websocket:
+        return b""
+    from triomq.transports.websocket import ClientHandshake  # with wsproto and h11
+
+    usual = 443 if url.tls else 80
+    handshake = ClientHandshake(
+        url.host if url.port == usual else place_of(url.host, url.port, ""), url.websocket, subprotocol
+    )
+    try:
+        await stream.send_all(handshake.request)
+        answer = None
+        while answer is None:
+            answer = handshake.receive(bytes(await stream.receive_some(RECEIVE_SIZE)))
+        rest, refusal = answer.rest, answer.refusal
+    except trio.BrokenResourceError:
+        rest, refusal = b"", "it hung up"
+    except trio.Cancelled:
+        await trio.aclose_forcefully(stream)
+        raise
+    if refusal:
+        await trio.aclose_forcefully(stream)
+        raise Disconnected(f"no WebSocket at {url.place}: {refusal}; see whether the broker listens for it there")
+    return rest
+
+
+def _framed(transport: RawSocket | StreamTransport, url: DialledUrl, rest: bytes) -> Transport:
+    if not url.websocket:
+        return transport
+    from triomq.transports.websocket import WebSocketTransport
+
+    return WebSocketTransport(transport, None, max_frame_size=_MOST_OF_A_FRAME, rest=rest)
 
 
 async def _connect(url: DialledUrl) -> trio.SocketStream:

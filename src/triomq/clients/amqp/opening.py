@@ -39,7 +39,8 @@ async def open_amqp(
 
     Args:
         url: ``amqp://user:password@host:port/virtual-host?heartbeat=30``, ``amqps://`` for TLS, ``amqp+unix://`` for a
-            Unix socket; see ``AMQPUrl`` for what else it may hold. Of several, the first that answers is taken.
+            Unix socket, ``ws://`` and ``wss://`` for WebSocket; see ``AMQPUrl`` for what else it may hold. Of several,
+            the first that answers is taken.
         ssl_context: Whom to trust, and our own certificate; without it, whom the system trusts.
         name: What the broker shows this connection as.
         reconnect: Whether to connect again when the connection is lost, and how. Then everything that was declared,

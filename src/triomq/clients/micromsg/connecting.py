@@ -29,7 +29,7 @@ Dial: TypeAlias = Callable[[Poller], Awaitable[Transport]]
 
 def dial_by_url(url: MicroMsgUrl, ssl_context: ssl.SSLContext | None) -> Dial:
     """Return what connects to where a URL says."""
-    return lambda poller: dial(url, ssl_context, poller)
+    return lambda poller: dial(url, ssl_context, poller, subprotocol="micromsg")
 
 
 def settings_for(url: MicroMsgUrl, extensions: Sequence[HandshakeExtension] = ()) -> Settings:

@@ -1,7 +1,8 @@
 """Where a peer that speaks MicroMsg2 is and as whom to come, read from a URL.
 
 ``micromsg://user:password@host:port/?identity=shop-3`` over TCP, ``micromsgs://`` the same over TLS,
-``micromsg+unix://user:password@/path/to/socket`` over a Unix socket. Options stand behind the question mark.
+``micromsg+unix://user:password@/path/to/socket`` over a Unix socket, ``ws://user:password@host:port/path`` and
+``wss://`` over WebSocket. Options stand behind the question mark.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,8 @@ DEFAULT_PORT = 8334
 DEFAULT_TLS_PORT = 8335
 
 _EXAMPLE = (
-    "write micromsg://user:password@host:port, micromsgs:// for TLS, or micromsg+unix://user:password@/path/to/socket"
+    "write micromsg://user:password@host:port, micromsgs:// for TLS, micromsg+unix://user:password@/path/to/socket, or "
+    "ws:// and wss:// for WebSocket"
 )
 
 
@@ -43,6 +45,7 @@ class MicroMsgUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             broker offers.
         peer: ``sharpmessaging`` if that is a server of SharpMessaging, whose process ends at much that is allowed.
         tls: Whether to speak TLS.
+        websocket: The path to ask for over WebSocket; empty for MicroMsg2 without it.
     """
 
     host: str = "127.0.0.1"
@@ -58,6 +61,7 @@ class MicroMsgUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     auth_mechanism: str = ""
     peer: str = "micromsg"
     tls: bool = False
+    websocket: str = ""
 
     @property
     def place(self) -> str:
@@ -80,21 +84,27 @@ def parse_micromsg_url(url: str) -> MicroMsgUrl:
     Raises:
         ConfigError: It is none, or something in it is not allowed; the text says what, and never shows the password.
     """
-    parts, port = split_url(url, ("micromsg", "micromsgs", "micromsg+unix"), "MicroMsg2", _EXAMPLE)
+    parts, port = split_url(url, ("micromsg", "micromsgs", "micromsg+unix", "ws", "wss"), "MicroMsg2", _EXAMPLE)
     found = msgspec.convert({**read_credentials(parts), **read_options(parts.query, _READERS)}, MicroMsgUrl)
     if parts.scheme == "micromsg+unix":
         if parts.hostname or not parts.path.strip("/"):
             raise ConfigError("a Unix socket's URL has no host and an absolute path: micromsg+unix:///run/triomq.sock")
         return msgspec.structs.replace(found, host="", path=unquote(parts.path))
-    if parts.path.strip("/"):
+    if parts.scheme in ("ws", "wss"):
+        found = msgspec.structs.replace(found, websocket=parts.path or "/")
+    elif parts.path.strip("/"):
         raise ConfigError(f"the URL's path is {parts.path!r}; MicroMsg2 has none: where one works is up to the port")
-    tls = parts.scheme == "micromsgs"
+    tls = parts.scheme in ("micromsgs", "wss")
     return msgspec.structs.replace(
         found,
         host=unquote(parts.hostname or "127.0.0.1"),
-        port=port if port is not None else DEFAULT_TLS_PORT if tls else DEFAULT_PORT,
+        port=_usual_port(parts.scheme) if port is None else port,
         tls=tls,
     )
+
+
+def _usual_port(scheme: str) -> int:
+    return {"micromsgs": DEFAULT_TLS_PORT, "ws": 80, "wss": 443}.get(scheme, DEFAULT_PORT)
 
 
 def with_identity(url: MicroMsgUrl) -> MicroMsgUrl:

@@ -13,19 +13,21 @@ h11 parses the request. What is wrong with one is told in plain text, with the s
 """
 
 import binascii
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Final
 
 import h11
 import msgspec
-from wsproto.connection import ConnectionType
-from wsproto.utilities import generate_accept_token
+from wsproto.utilities import generate_accept_token, generate_nonce
 
 from triomq.transports.websocket_config import WebSocket
 
 _LONGEST: Final = 16 * 1024
 """Bytes of a request at most: browsers send all cookies of a site, which may be 4 KiB each."""
+
+_SHOWN: Final = 200
+"""Bytes of a refusal's text that a client shows."""
 
 _VERSION: Final = "13"
 """The only version that was ever used (RFC 6455 section 4.1)."""
@@ -62,9 +64,6 @@ class ServerHandshake:
         subprotocols: What is spoken here, by its registered names; clients need not ask for any.
     """
 
-    role: Final = ConnectionType.SERVER
-    greeting: Final = b""
-
     def __init__(self, config: WebSocket, subprotocols: Sequence[str] = ()) -> None:
         self._config = config
         self._subprotocols = subprotocols
@@ -92,9 +91,7 @@ class ServerHandshake:
 
     def _judge(self, request: h11.Request) -> bytes:
         """Return the answer to a request that is all right (RFC 6455 section 4.2.2)."""
-        fields: dict[str, list[str]] = {}
-        for name, value in request.headers:
-            fields.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        fields = _fields_of(request.headers)
         self._check_request(request, fields)
         self._check_origin(fields)
         token = generate_accept_token(_key_of(fields)).decode()
@@ -132,6 +129,74 @@ class ServerHandshake:
                 raise _NotAccepted(
                     403, f"pages of {origin} may not connect here; the broker's setting allow_origins says which may"
                 )
+
+
+class ClientHandshake:
+    """Asks for a connection, and judges the answer; made for it, and dropped with it.
+
+    Args:
+        host: The server's name, and its port unless that is the usual one.
+        path: What is asked for.
+        subprotocol: What is to be spoken.
+    """
+
+    def __init__(self, host: str, path: str, subprotocol: str) -> None:
+        self._key = generate_nonce()
+        self._subprotocol = subprotocol
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LONGEST)
+        fields = {
+            "Host": host,
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Version": _VERSION,
+            "Sec-WebSocket-Key": self._key.decode(),
+            "Sec-WebSocket-Protocol": subprotocol,
+        }
+        self.request = self._http.send(h11.Request(method="GET", target=path, headers=list(fields.items()))) or b""
+        """What is to be sent."""
+        self._http.send(h11.EndOfMessage())
+        self._refusal = ""
+        self._text = b""
+
+    def receive(self, data: bytes) -> Answer | None:
+        """Parse some of the answer, nothing for its end; return what it was once it is whole."""
+        if not data and not self._refusal:
+            return Answer(refusal="it hung up")
+        try:
+            self._http.receive_data(data)
+            while (event := self._http.next_event()) is not h11.NEED_DATA:
+                if isinstance(event, h11.InformationalResponse) and event.status_code == 101:
+                    refusal = self._fault_of(_fields_of(event.headers))
+                    return Answer(refusal=refusal, rest=self._http.trailing_data[0])
+                if isinstance(event, h11.Response):
+                    self._refusal = f"{event.status_code} {event.reason.decode('latin-1')}"
+                elif isinstance(event, h11.Data):
+                    self._text += event.data
+                if isinstance(event, h11.EndOfMessage) or len(self._text) > _SHOWN:
+                    text = self._text[:_SHOWN].decode("utf-8", "replace").strip()
+                    return Answer(refusal=f"{self._refusal}, {text}")
+        except h11.RemoteProtocolError as error:
+            return Answer(refusal=str(error))
+        return None
+
+    def _fault_of(self, fields: dict[str, list[str]]) -> str:
+        """Return what is wrong with an answer that is a 101 (RFC 6455 section 4.1); empty if nothing is."""
+        if "websocket" not in map(str.lower, _tokens(fields, "upgrade")):
+            return "the answer does not upgrade to websocket"
+        if fields.get("sec-websocket-accept") != [generate_accept_token(self._key).decode()]:
+            return "the answer does not accept the key that it was asked with"
+        if "sec-websocket-extensions" in fields:
+            return "the answer has an extension that it was not asked for"
+        if fields.get("sec-websocket-protocol", [self._subprotocol]) != [self._subprotocol]:
+            return f"the answer has another subprotocol than {self._subprotocol}"
+        return ""
+
+
+def _fields_of(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
+    fields: dict[str, list[str]] = {}
+    for name, value in headers:
+        fields.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+    return fields
 
 
 def _key_of(fields: dict[str, list[str]]) -> bytes:

@@ -18,7 +18,7 @@ wsproto takes 6 to 7 µs for a frame of 1 KiB. ``docs/topics/connections.rst`` h
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong
@@ -26,7 +26,7 @@ from wsproto.extensions import Extension
 from wsproto.frame_protocol import CloseReason, FrameDecoder, FrameProtocol, Opcode, RsvBits
 
 from triomq.transports.stream import Buffer, Driver, Transport
-from triomq.transports.websocket.handshake import Answer
+from triomq.transports.websocket.handshake import ServerHandshake
 
 _SMALL_FRAME: Final = 64
 """Bytes of a chunk per frame below which the next chunk is smaller: 64 KiB of the smallest frames take 50 ms."""
@@ -35,50 +35,39 @@ _SMALL_RECEIVE_SIZE: Final = 16 * 1024
 """Bytes that are read at once from who sends small frames."""
 
 
-class Handshake(Protocol):
-    """How a connection begins, on either side."""
-
-    @property
-    def role(self) -> ConnectionType:
-        """Which side this is."""
-
-    @property
-    def greeting(self) -> bytes:
-        """What is sent first; empty where the other side begins."""
-
-    def receive(self, data: bytes) -> Answer | None:
-        """Parse what the other side has sent; return the answer, and how it ends, once that is known."""
-
-
 class WebSocketTransport:
     """A transport with WebSocket on it; a ``Transport`` once ``opened`` was called.
 
     Args:
         below: What carries it; owned from now on, and read at once.
-        handshake: How it begins.
+        handshake: How it begins; None if it is done, as the client.
         max_frame_size: Bytes of a frame at most.
         opened: Called once, when the handshake is done; it calls ``start``, or ``close``.
         failed: Called with the reason when the handshake has failed, or when ``close`` is called after the peer broke
             the protocol; the reason is empty if the peer has gone. It calls ``close``, now or a little later.
         is_leaving: Whether connections end because this program does.
+        rest: What has come behind a handshake that is done.
     """
 
     def __init__(
         self,
         below: Transport,
-        handshake: Handshake,
+        handshake: ServerHandshake | None,
         *,
         max_frame_size: int,
-        opened: "Callable[[WebSocketTransport], object]",
-        failed: "Callable[[WebSocketTransport, str], object]",
-        is_leaving: Callable[[], bool],
+        opened: "Callable[[WebSocketTransport], object]" = lambda _: None,
+        failed: "Callable[[WebSocketTransport, str], object]" = lambda transport, _: transport.close(),
+        is_leaving: Callable[[], bool] = lambda: False,
+        rest: bytes = b"",
     ) -> None:
         self.below = below
         self.peer = below.peer
         self.receive_size = below.receive_size
-        self._handshake: Handshake | None = handshake
+        self._handshake = handshake
         self._rules = _Rules(max_frame_size)
-        self._connection = Connection(handshake.role, [self._rules])
+        role = ConnectionType.CLIENT if handshake is None else ConnectionType.SERVER
+        self._connection = Connection(role, [self._rules])
+        self._early = rest
         self._opened = opened
         self._failed = failed
         self._is_leaving = is_leaving
@@ -88,8 +77,6 @@ class WebSocketTransport:
         self._taken = True  # whether all that was written has left
         self._ping: Ping | None = None  # to be answered when it has
         below.start(self)
-        if handshake.greeting:
-            self._write(handshake.greeting)
 
     @property
     def progress(self) -> int:
@@ -99,6 +86,11 @@ class WebSocketTransport:
     @progress.setter
     def progress(self, count: int) -> None:
         self.below.progress = count
+
+    @property
+    def bottom(self) -> Transport:
+        """What is below all layers."""
+        return self.below.bottom
 
     @property
     def is_encrypted(self) -> bool:
@@ -130,7 +122,7 @@ class WebSocketTransport:
         if self._driver is not None:
             self._driver.drained()
 
-    def _shake_hands(self, handshake: Handshake, data: bytes) -> None:
+    def _shake_hands(self, handshake: ServerHandshake, data: bytes) -> None:
         answer = handshake.receive(data)
         if answer is None:
             return
@@ -216,6 +208,9 @@ class WebSocketTransport:
     def start(self, driver: Driver) -> None:
         """Pass data on to a driver from now on."""
         self._driver = driver
+        early, self._early = self._early, b""
+        if early:
+            self._read(early)
 
     def send_nowait(self, buffers: Sequence[Buffer]) -> bool:
         """Send buffers as one message; the transport below holds what is not taken."""
@@ -240,7 +235,7 @@ class WebSocketTransport:
 
     def end_sending(self) -> None:
         """Send a Close frame after all bytes so far; its answer is the end of the stream."""
-        if self._connection.state is ConnectionState.OPEN and not self._at_end:
+        if self._connection.state is ConnectionState.OPEN and not self._at_end and self._handshake is None:
             code = CloseReason.GOING_AWAY if self._is_leaving() else CloseReason.NORMAL_CLOSURE
             self._write(self._connection.send(CloseConnection(code=code)))
 
@@ -250,6 +245,7 @@ class WebSocketTransport:
 
     def close(self) -> None:
         """Close what is below; after an error of the peer, leave it a while to read what it was."""
+        self.end_sending()
         self._driver = None
         self._at_end = True
         fault, self._fault = self._fault, ""
