@@ -25,10 +25,10 @@ FACES = ("triomq", "__main__", "pytest_plugin")
 Row = Mapping[str, Any]
 
 
-def read_table() -> tuple[dict[str, Row], dict[str, Row]]:
-    """Return the rows of packages and of what is planned."""
-    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return table["packages"], table["planned"]
+def read_table() -> dict[str, Row]:
+    """Return the rows of packages."""
+    packages: dict[str, Row] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["packages"]
+    return packages
 
 
 def literal(names: str) -> str:
@@ -44,8 +44,8 @@ def purpose(row: Row) -> str:
 class FromTable(SphinxDirective):
     """A directive that draws from the table, so that its page is read again when that changes."""
 
-    def rows(self) -> tuple[dict[str, Row], dict[str, Row]]:
-        """Return the rows of packages and of what is planned."""
+    def rows(self) -> dict[str, Row]:
+        """Return the rows of packages."""
         self.env.note_dependency(str(TABLE))
         return read_table()
 
@@ -59,7 +59,7 @@ class PackagesPicture(FromTable):
 
     def run(self) -> list[nodes.Node]:
         """Draw the layers from top to bottom."""
-        packages, _ = self.rows()
+        packages = self.rows()
 
         @cache
         def floor(name: str) -> int:
@@ -87,10 +87,9 @@ class PackagesPicture(FromTable):
             texts[name] = [*lines_of(row["for"], width - 16), *lines_of(parts, width - 16)]
         height = LINE * (max(map(len, texts.values())) + 1) + 12
         left = 1.0
-        for name, row in packages.items():
-            planned = row.get("planned", False)
-            picture.box(left, top, unit * weights[name], height, dashed=planned)
-            picture.text(left + 8, top + LINE + 2, f"{name} (planned)" if planned else name, bold=True)
+        for name in packages:
+            picture.box(left, top, unit * weights[name], height)
+            picture.text(left + 8, top + LINE + 2, name, bold=True)
             for line, words in enumerate(texts[name]):
                 picture.text(left + 8, top + LINE * (line + 2) + 2, words)
             left += unit * weights[name] + GAP
@@ -102,7 +101,7 @@ class PackagesTable(FromTable):
 
     def run(self) -> list[nodes.Node]:
         """Write the table."""
-        packages, _ = self.rows()
+        packages = self.rows()
         return self.table(
             ("package", "what for", "may import", "and of others"),
             (
@@ -119,7 +118,7 @@ class PartsTable(FromTable):
 
     def run(self) -> list[nodes.Node]:
         """Write the table."""
-        packages, _ = self.rows()
+        packages = self.rows()
         (package,) = self.arguments
         return self.table(
             ("part", "what for", "may import"),
@@ -131,24 +130,14 @@ class PartsTable(FromTable):
 
 
 class BudgetsTable(FromTable):
-    """``.. budgets-table::`` lists lines and budgets: of what is there, and of what is to come."""
+    """``.. budgets-table::`` lists lines and budgets."""
 
     def run(self) -> list[nodes.Node]:
         """Count the lines and write the table."""
-        packages, planned = self.rows()
         lines = sizes()
-        there = {name: row["budget"] for name, row in packages.items() if not row.get("planned")}
+        there = {name: row["budget"] for name, row in self.rows().items()}
         rows = [(f"``{name}``", f"{lines[name]:,}", f"{budget:,}") for name, budget in there.items()]
-        rows.append(
-            ("**what is there**", f"**{sum(lines[name] for name in there):,}**", f"**{sum(there.values()):,}**")
-        )
-        coming = {name: {name: row["budget"]} for name, row in packages.items() if row.get("planned")}
-        coming |= {name: {where: row[where] for where in row if where != "for"} for name, row in planned.items()}
-        for name, shares in coming.items():
-            where = ", ".join(f"{package} {share}" for package, share in shares.items() if package != name)
-            rows.append((f"{name}, to come", where, f"{sum(shares.values()):,}"))
-        most = sum(there.values()) + sum(sum(shares.values()) for shares in coming.values())
-        rows.append(("**everything**", "", f"**{most:,}**"))
+        rows.append(("**everything**", f"**{sum(lines[name] for name in there):,}**", f"**{sum(there.values()):,}**"))
         return self.table(("package", "logical lines", "budget"), rows)
 
 

@@ -29,12 +29,11 @@ class Picture:
         self.height = 0.0
         self._shapes: list[str] = []
 
-    def box(self, x: float, y: float, width: float, height: float, *, dashed: bool = False) -> None:
-        """Add a box; a dashed one stands for what is not there yet."""
-        dashes = ' stroke-dasharray="4 3"' if dashed else ""
+    def box(self, x: float, y: float, width: float, height: float) -> None:
+        """Add a box."""
         self._shapes.append(
             f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" rx="5" fill="currentColor" '
-            f'fill-opacity="0.05" stroke="currentColor" stroke-opacity="0.5"{dashes}/>'
+            f'fill-opacity="0.05" stroke="currentColor" stroke-opacity="0.5"/>'
         )
         self.height = max(self.height, y + height)
 

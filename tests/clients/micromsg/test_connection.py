@@ -165,7 +165,7 @@ async def test_peer_that_says_nothing_is_given_up(autojump_clock: object) -> Non
     [
         (b"", "hung up during the handshake"),
         (b"HTTP/1.1 400 Bad Request\r\n", "127.0.0.1:8334"),
-        (b"\x04\x09no thanks", "ends the connection: no thanks"),
+        (b"\x04\x09no thanks", "does not let us in: no thanks"),
     ],
 )
 async def test_what_is_no_peer_is_an_error(autojump_clock: object, octets: bytes, reason: str) -> None:
@@ -178,7 +178,7 @@ async def test_what_is_no_peer_is_an_error(autojump_clock: object, octets: bytes
         await peer.hang_up()
 
     async with both(answer):
-        with pytest.raises((Disconnected, RemoteProtocolError), match=reason):
+        with pytest.raises((Disconnected, Refused, RemoteProtocolError), match=reason):
             async with open_connection(place):
                 pass
 
@@ -213,6 +213,33 @@ async def test_connection_is_given_up_after_as_many_tries_as_were_allowed(autoju
         with pytest.raises(Disconnected, match="nobody listens"):
             await micromsg.publish("queue/jobs", b"x")
     assert len(place.tries) == 3
+
+
+async def test_peer_that_has_no_room_when_we_come_back_is_tried_again(autojump_clock: object) -> None:
+    place = Place()
+    async with open_pair(place) as (micromsg, peer):
+        await peer.hang_up()
+        for _ in range(3):
+            busy = await place.came.receive()
+            busy.engine.fail(503, "too many connections")
+            await busy.flush()
+            await busy.hang_up()
+        await (await place.accept()).flush()
+        await micromsg.wait_connected()
+        assert len(place.tries) == 5
+
+
+@pytest.mark.parametrize("octets", [b"\x04\x0d403 elsewhere", b"\x04\x09no thanks"])
+async def test_peer_that_refuses_us_when_we_come_back_is_given_up(autojump_clock: object, octets: bytes) -> None:
+    place = Place()
+    async with open_pair(place) as (micromsg, peer):
+        await peer.hang_up()
+        again = await place.came.receive()
+        await again.stream.send_all(octets)
+        await again.hang_up()
+        await micromsg.wait_disconnected()
+        with pytest.raises(Refused, match=r"403 elsewhere|no thanks"):
+            await micromsg.wait_connected()
 
 
 async def test_peer_that_falls_silent_is_lost(autojump_clock: object) -> None:

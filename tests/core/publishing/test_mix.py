@@ -177,6 +177,25 @@ async def test_mix_that_is_dear_to_look_into_is_taken_bit_by_bit(harness: Harnes
     assert ready(harness.directory.queues["q"]) == encoded
 
 
+async def test_run_that_is_dear_to_look_into_is_taken_bit_by_bit(harness: Harness) -> None:
+    harness.sink("h", SinkKind.HEADERS)
+    harness.queue("q")
+    harness.bind("h", "q", arguments={"x": 1})
+    encoded = [encode_core(Properties(headers={"x": 1, "id": f"{number:05}"})) for number in range(3_000)]
+    size = len(encoded[0])
+    one = RoutedHead(CachedRoute("h", "a"), Head("h", "a", properties_stop=size, body_start=size))
+    way, rest, calls = publisher(harness), encoded, 0
+    while rest:
+        taken = harness.turn(lambda rest=rest: way.publish_part(one, rest, size * len(rest)))  # type: ignore[misc]
+        assert taken > 0
+        rest, calls = rest[taken:], calls + 1
+    assert calls > 1
+    assert ready(harness.directory.queues["q"]) == encoded
+    direct = routed("", "q")
+    assert harness.turn(lambda: way.publish_part(direct, bodies(3), 9)) == 3
+    assert harness.turn(lambda: way.publish_part(direct, bodies(3), 9)) == 3
+
+
 async def test_mix_of_very_many_heads_that_are_routed_by_content_is_taken_bit_by_bit(harness: Harness) -> None:
     harness.sink("h", SinkKind.HEADERS)
     harness.queue("q")

@@ -6,7 +6,7 @@ import trio.testing
 from endpoints.client import Client
 from endpoints.conftest import Connect, knock_out
 from triomq.app import Broker
-from triomq.protocols import BasicProperties, encode_properties
+from triomq.protocols import BasicProperties, Table, encode_properties
 from triomq.protocols.amqp import (
     BasicAck,
     BasicConsume,
@@ -95,6 +95,22 @@ async def test_the_confirm_follows_the_return_of_an_immediate_message(client: Cl
     await client.send(1, "", "q", b"1", b"2", immediate=True)
     assert [(await returned(client))[2] for _ in range(2)] == [b"1", b"2"]
     assert await client.read(BasicAck) == BasicAck(2, multiple=True)
+
+
+async def test_run_that_is_dear_to_look_into_arrives_in_order_and_whole(client: Client) -> None:
+    await client.declare("q")
+    await client.call(1, QueueBind("q", "amq.match", arguments={"kind": "a"}))
+    await client.call(1, ConfirmSelect())
+    count = 2_500
+    for number in range(count):
+        headers: Table = {"kind": "ab"[number % 2], "id": f"{number:05}"}
+        properties = encode_properties(BasicProperties(headers=headers))
+        client.publish(1, "amq.match", "", b"%05d" % number, properties=properties)
+    await client.flush()
+    while (await client.read(BasicAck)).delivery_tag < count:
+        pass
+    await client.call(1, BasicConsume("q", no_ack=True))
+    assert [one.body for one in await client.deliveries(count // 2)] == [b"%05d" % one for one in range(0, count, 2)]
 
 
 async def test_queue_that_is_being_restarted_has_no_consumer(client: Client, broker: Broker) -> None:

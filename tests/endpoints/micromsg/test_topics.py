@@ -343,6 +343,43 @@ async def test_end_of_the_endpoint_ends_what_is_kept(broker: Broker) -> None:
     assert own_queues(broker) == []
 
 
+async def test_crash_of_the_endpoint_ends_what_is_kept(broker: Broker) -> None:
+    async def fail() -> None:
+        raise RuntimeError("the endpoint has a bug")
+
+    peer = await known(broker)
+    await peer.subscribe("topic/t")
+    await peer.hang_up()
+    await trio.testing.wait_all_tasks_blocked()
+    assert kept(broker) == 1
+    endpoint = micromsg_endpoint(broker)
+    endpoint.start_task(fail)
+    await trio.sleep(5)
+    assert micromsg_endpoint(broker) is not endpoint
+    assert (kept(broker), own_queues(broker)) == (0, [])
+
+
+async def test_topic_that_was_deleted_and_declared_again_is_subscribed_to_again(broker: Broker) -> None:
+    peer = await dial(broker).open()
+    await peer.subscribe("topic/t", id="mine")
+    await broker.sink("t").delete()
+    await broker.declare_sink("t", "fanout", durable=False)
+    await peer.send("topic/t", b"1")
+    assert await peer.subscribe("topic/t", id="mine") == 200
+    await peer.send("topic/t", b"2")
+    assert await peer.bodies(1) == [b"2"]
+
+
+async def test_key_that_means_nothing_leaves_nothing_behind(broker: Broker) -> None:
+    await broker.declare_sink("hash", "x-consistent-hash", durable=False)
+    peer = await dial(broker).open()
+    assert await peer.subscribe("topic/hash", key="many") == 412
+    assert own_queues(broker) == []
+    assert await peer.subscribe("topic/hash", key="2") == 200
+    assert await peer.subscribe("topic/hash", id="other", key="many") == 412
+    assert len(own_queues(broker)) == 1
+
+
 # Rights
 
 

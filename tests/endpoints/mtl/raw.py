@@ -127,9 +127,9 @@ class RawData(_RawSocket):
         self._reading = trio.CancelScope()
 
     async def run(self) -> None:
-        """Receive until ``close``."""
+        """Receive until ``close`` or ``stop_reading``; after that it may be called again."""
         try:
-            with self._reading:
+            with trio.CancelScope() as self._reading:
                 while True:
                     for frames in await self.socket.receive():
                         await self._take(frames)

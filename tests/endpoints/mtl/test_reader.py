@@ -41,6 +41,34 @@ async def test_content_comes_behind_the_response_to_summon_and_none_behind_that_
     await served.ready("q", 1)
 
 
+async def test_contents_say_of_which_of_several_resources_they_are(served: Served) -> None:
+    await filled(served, 1, "q")
+    await filled(served, 1, "p")
+    data = await served.reading("q", "p", confirm="none")
+    assert {(each.name, each.sequence) for each in await data.contents(2)} == {("q", 1), ("p", 2)}
+
+
+async def test_dismiss_calls_back_what_waits_for_a_reader_that_is_slow(served: Served) -> None:
+    await served.broker.declare_queue("q", durable=False)
+    leased = await (await served.control().work_with("plain")).lease("Reader", "q", confirm="none")
+    data = served.data(small)
+    assert await data.ask("lease", 1, leased["lease"]) == 200
+    assert await data.ask("summon", 2, "q") == 200
+    data.stop_reading()
+    for _ in range(400):
+        await served.broker.publish("", "q", bytes(100_000))
+    await served.until(lambda: served.endpoint.data._router.unsent_in_all() > 0)
+    await data.send(Command("dismiss", 3, "q"))
+    await served.until(lambda: not served.broker.directory.queues["q"].feeds)
+    served.nursery.start_soon(data.run)
+    assert await data.response(3) == 200
+    count = len(data.of("content"))
+    assert data.heard[-1].kind == "response"
+    await data.answered()
+    assert len(data.of("content")) == count < 400
+    await served.ready("q", 400 - count)
+
+
 async def test_confirms_and_rejects_settle_what_they_mean_and_pass_over_all_else(served: Served) -> None:
     await served.broker.declare_queue("dead", durable=False)
     await filled(served, 6, dead_letter_sink="", dead_letter_key="dead")

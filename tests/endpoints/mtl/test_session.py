@@ -96,6 +96,14 @@ async def test_open_that_makes_no_sense_is_refused(served: Served, arguments: di
     assert (await served.control().ask("Connection.Open", **arguments)).code == code
 
 
+async def test_wrong_password_and_unknown_user_are_answered_alike(served: Served) -> None:
+    control = served.control()
+    await control.open()
+    assert await control.authorize("guest", "wrong") == LOGIN_REQUIRED
+    assert await control.authorize("nobody", "wrong") == LOGIN_REQUIRED
+    assert await control.authorize() == READY
+
+
 async def test_user_who_may_not_enter_the_virtual_host_is_refused(served: Served) -> None:
     control = served.control()
     await control.open()
@@ -112,7 +120,8 @@ async def test_profile_or_lease_that_makes_no_sense_is_refused(served: Served) -
         assert (await control.ask("Connection.Reader", resources=resources)).code == 400
     assert (await control.ask("Connection.Reader", resources=["other"])).code == 404
     assert (await control.ask("Connection.Reader", resources=[], confirm="sometimes")).code == 400
-    assert (await control.ask("Connection.Writer", resources=["resource"], confirm="full")).code == 501
+    for direction in ("Writer", "Reader"):
+        assert (await control.ask(f"Connection.{direction}", resources=["resource"], confirm="full")).code == 501
 
 
 async def test_lease_needs_the_rights_of_its_user(served: Served) -> None:

@@ -14,7 +14,7 @@ from triomq.clients.amqp.connecting import dial
 from triomq.clients.micromsg.link import LinkOwner, MicroMsgLink
 from triomq.clients.micromsg.url import MicroMsgUrl
 from triomq.clients.sasl import BY_PASSWORD, SASLDialogue, begin_dialogue
-from triomq.errors import AccessRefused, Disconnected, RemoteProtocolError
+from triomq.errors import AccessRefused, Disconnected, RemoteProtocolError, TriomqError
 from triomq.protocols.micromsg import HandshakeCompleted, HandshakeExtension, SASLAccepted, Settings
 from triomq.transports import Poller, Transport
 
@@ -89,11 +89,11 @@ async def connect(
             agreed = await link.opened.wait()
             if link.engine.speaks(_SASL):
                 await _log_in(link, url, agreed)
-        except trio.Cancelled:
-            link.end(Disconnected("no task waits for this connection any more"))
+        except TriomqError as error:
+            link.end(error)
             raise
-        except AccessRefused as error:
-            link.end(error, may_return=False)
+        except BaseException:
+            link.end(Disconnected("no task waits for this connection any more"))
             raise
         return link, agreed
     raise Disconnected(

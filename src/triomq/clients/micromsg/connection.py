@@ -1,14 +1,12 @@
 """A client of a MicroMsg2 peer as its users see it: links come and go below it.
 
     MicroMsgConnection ── publish, open_pipeline ──▶ Outgoing ──────────────┐
-         │             ── subscribe ───────────────▶ MicroMsgSubscription ──┴▶ MicroMsgLink, one at a time
+         │             ── subscribe ───────────────▶ Subscriptions ─────────┴▶ MicroMsgLink, one at a time: LinkKeeper
 
-When a link ends, ``_watch`` makes another one, if that makes sense: a peer that ended it because of what we said would
-do so again, since that would be said again. Then everything is subscribed again, and what was not acknowledged is sent
-again, in order. So a message may be there twice, and none is lost that was acknowledged.
+On a new link everything is subscribed again, and what was not acknowledged is sent again, in order. So a message may be
+there twice, and none is lost that was acknowledged.
 """
 
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -18,8 +16,8 @@ import trio
 
 from triomq.clients.amqp.confirms import ConfirmReceiver, PendingConfirm
 from triomq.clients.amqp.connecting import Reconnect
-from triomq.clients.amqp.pending_reply import fresh
-from triomq.clients.micromsg.connecting import Dial, connect, settings_for
+from triomq.clients.micromsg.connecting import Dial, settings_for
+from triomq.clients.micromsg.keeping import LinkKeeper
 from triomq.clients.micromsg.link import MicroMsgLink
 from triomq.clients.micromsg.outgoing import GivenMessage, Outgoing, check_destination
 from triomq.clients.micromsg.pipeline import MicroMsgPipeline
@@ -36,8 +34,6 @@ from triomq.protocols.micromsg import (
     PropertyValue,
     parse_filter,
 )
-
-_log = logging.getLogger("triomq.clients")
 
 ExtensionHandler: TypeAlias = Callable[[str, bytes], None]
 """Called with an extension's name and what a frame of it says."""
@@ -81,34 +77,31 @@ class MicroMsgConnection:
         on_extension: ExtensionHandler | None = None,
     ) -> None:
         self.url = url
-        self.peer_identity = ""
-        """What the peer calls itself."""
-        self.extensions: Sequence[HandshakeExtension] = ()
-        """What was agreed on, with what the peer says about each."""
-        self._reach = reach
-        self._policy = policy
-        self._settings = settings_for(url, extensions)
+        self._keeper = LinkKeeper(url, reach, policy, settings_for(url, extensions), self)
         self._on_extension = on_extension
         self._outgoing = Outgoing(resends=policy.resend)
         self._subscriptions = Subscriptions()
         self._has_reader = False
-        self._link: MicroMsgLink | None = None
-        self._up = trio.Event()
-        self._down = trio.Event()
-        self._error: TriomqError | None = None
-        self._reconnects = 0
-        self._is_ending = False
-        self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
         """Show where it leads."""
         return f"<MicroMsgConnection to {self.url.place}>"
 
+    @property
+    def peer_identity(self) -> str:
+        """What the peer calls itself."""
+        return self._keeper.agreed.identity
+
+    @property
+    def extensions(self) -> Sequence[HandshakeExtension]:
+        """What was agreed on, with what the peer says about each."""
+        return self._keeper.agreed.extensions
+
     def statistics(self) -> MicroMsgConnectionStatistics:
         """Return a snapshot."""
         return MicroMsgConnectionStatistics(
-            is_connected=self._link is not None and self._link.error is None,
-            reconnects=self._reconnects,
+            is_connected=self._keeper.is_connected,
+            reconnects=self._keeper.reconnects,
             subscriptions=len(self._subscriptions),
             outstanding=self._outgoing.outstanding,
             buffered=self._subscriptions.buffered,
@@ -169,13 +162,15 @@ class MicroMsgConnection:
     async def put(self, message: GivenMessage) -> None:
         """Give a message of which a receiver hears what becomes; for pipelines."""
         outgoing = self._outgoing
-        while self._error is not None or outgoing.is_full:
-            self._raise_error()
+        self._keeper.check()
+        while outgoing.is_full:
             await outgoing.wait_room()
+            self._keeper.check()
         outgoing.give(message)
-        if self._link is not None:
-            self._link.expecting()
-            self._link.write_later()
+        link = self._keeper.link
+        if link is not None:
+            link.expecting()
+            link.write_later()
 
     # Subscribing
 
@@ -206,7 +201,7 @@ class MicroMsgConnection:
             await self._begin(subscription)
             yield subscription
         finally:
-            await self._subscriptions.end(self._link, subscription)
+            await self._subscriptions.end(self._keeper.link, subscription)
 
     @asynccontextmanager
     async def read_pushed(self) -> AsyncIterator[MicroMsgSubscription]:
@@ -226,7 +221,7 @@ class MicroMsgConnection:
     async def _begin(self, subscription: MicroMsgSubscription) -> None:
         """Subscribe for the first time; if the connection is lost meanwhile, when it has come back."""
         while True:
-            link = await self._ready()
+            link = await self._keeper.ready()
             try:
                 await self._subscriptions.begin(link, subscription)
             except Disconnected:
@@ -244,12 +239,41 @@ class MicroMsgConnection:
             LocalProtocolError: The peer has not agreed to it.
             Disconnected: The peer is gone for good.
         """
-        link = await self._ready()
+        link = await self._keeper.ready()
         link.engine.send_extension(name, payload)
         link.write_later()
         await trio.lowlevel.checkpoint()
 
+    # Where the connection is
+
+    async def wait_disconnected(self) -> None:
+        """Wait until the connection is lost; returns at once while there is none."""
+        await self._keeper.wait_lost()
+
+    async def wait_connected(self) -> None:
+        """Wait while there is no connection, until everything is subscribed as it was before.
+
+        Raises:
+            Disconnected: There will be none any more.
+            TriomqError: The peer has ended it for another reason.
+        """
+        await self._keeper.ready()
+
     # What links tell
+
+    def lost(self) -> None:
+        """Note that there is no link now."""
+        self._outgoing.lost(self.url.place)
+        self._subscriptions.lost()
+
+    async def recover(self, link: MicroMsgLink) -> None:
+        """Subscribe to everything again."""
+        await self._subscriptions.recover(link)
+
+    def gave_up(self, error: TriomqError) -> None:
+        """Fail everything that waits."""
+        self._outgoing.fail(error)
+        self._subscriptions.fail(error)
 
     @property
     def expects(self) -> bool:
@@ -277,129 +301,18 @@ class MicroMsgConnection:
         if self._on_extension is not None:
             self._on_extension(event.name, event.payload)
 
-    # Beginning, going on, ending; for ``open_micromsg``
-
-    async def wait_disconnected(self) -> None:
-        """Wait until the connection is lost; returns at once while there is none."""
-        await self._down.wait()
-
-    async def wait_connected(self) -> None:
-        """Wait while there is no connection, until everything is subscribed as it was before.
-
-        Raises:
-            Disconnected: There will be none any more.
-            TriomqError: The peer has ended it for another reason.
-        """
-        await self._ready()
-
-    async def _ready(self) -> MicroMsgLink:
-        while True:
-            self._raise_error()
-            link = self._link
-            if link is not None and link.error is None:
-                return link
-            await self._up.wait()
-
-    def _raise_error(self) -> None:
-        if self._error is not None:
-            raise fresh(self._error)
+    # Beginning and ending; for ``open_micromsg``
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Connect for the first time; raises as ``open_micromsg`` does."""
-        self._nursery = nursery
-        link = await self._connect()
-        self._set_link(link)
-        nursery.start_soon(self._watch, link)
+        await self._keeper.start(nursery)
 
     async def close(self) -> None:
         """Close in order: what was accepted is told."""
-        self._is_ending = True
         with trio.CancelScope(shield=True):
-            if self._link is not None:
-                await self._link.close(by_half=not self.url.tls)
-        self._give_up(LocalProtocolError(f"the connection to {self.url.place} was closed when its block was left"))
-
-    async def _connect(self) -> MicroMsgLink:
-        assert self._nursery is not None
-        link, agreed = await connect(self.url, self._reach, self._nursery, self._settings, self)
-        self.peer_identity, self.extensions = agreed.identity, agreed.extensions
-        return link
-
-    def _set_link(self, link: MicroMsgLink) -> None:
-        self._link = link
-        self._down = trio.Event()
-        self._up.set()
-        link.get_ready()
-
-    async def _watch(self, link: MicroMsgLink) -> None:
-        """Connect again whenever the connection is lost, as long as that makes sense."""
-        failures = 0
-        while True:
-            began = trio.current_time()
-            await link.ended.wait()
-            assert link.error is not None
-            if self._is_ending:
-                return
-            _log_state(logging.WARNING, "connection lost", self.url, reason=link.error)
-            self._link = None
-            self._up = trio.Event()
-            self._outgoing.lost(self.url.place)
-            self._subscriptions.lost()
-            self._down.set()
-            if not link.may_return:
-                self._give_up(link.error)
-                return
-            lost = trio.current_time()
-            failures = 0 if lost - began > self._policy.max_delay else failures
-            returned, failures = await self._come_back(failures)
-            if returned is None:
-                return
-            link = returned
-            self._reconnects += 1
-            self._set_link(link)
-            _log_state(logging.INFO, "connection is back", self.url, seconds=round(trio.current_time() - lost, 3))
-
-    async def _come_back(self, failures: int) -> tuple[MicroMsgLink | None, int]:
-        """Try again and again; return the link, None if that is over, and how many tries there were in a row."""
-        tries = 0
-        while True:
-            seconds = self._policy.seconds(failures)
-            await trio.sleep(seconds)
-            failures += 1
-            tries += 1
-            _log_state(logging.INFO, "connecting again", self.url, attempt=tries, waited=round(seconds, 3))
-            try:
-                return await self._recover(await self._connect()), failures
-            except Disconnected as error:
-                _log_state(logging.WARNING, "cannot connect again", self.url, attempt=tries, reason=error)
-                reason: TriomqError = error
-                is_over = tries == self._policy.attempts
-            except TriomqError as error:
-                reason, is_over = error, True
-            if is_over:
-                _log_state(logging.ERROR, "connection given up", self.url, attempt=tries, reason=reason)
-                self._give_up(reason)
-                return None, failures
-
-    async def _recover(self, link: MicroMsgLink) -> MicroMsgLink:
-        try:
-            await self._subscriptions.recover(link)
-        except BaseException as error:
-            link.end(error if isinstance(error, TriomqError) else Disconnected("no task waits for this connection"))
-            raise
-        return link
-
-    def _give_up(self, error: TriomqError) -> None:
-        """Fail everything that waits: there will be no connection any more."""
-        if self._error is not None:
-            return
-        self._error = error
-        if self._link is not None:
-            self._link.end(error)
-        self._outgoing.fail(error)
-        self._subscriptions.fail(error)
-        self._up.set()
-        self._down.set()
+            await self._keeper.close()
+        place = self.url.place
+        self._keeper.give_up(LocalProtocolError(f"the connection to {place} was closed when its block was left"))
 
 
 def _conditions(given: str | Sequence[FilterCondition]) -> Sequence[FilterCondition]:
@@ -409,8 +322,3 @@ def _conditions(given: str | Sequence[FilterCondition]) -> Sequence[FilterCondit
         return parse_filter(given)
     except RemoteProtocolError as error:
         raise LocalProtocolError(str(error)) from None
-
-
-def _log_state(level: int, text: str, url: MicroMsgUrl, **fields: object) -> None:
-    """Log what becomes of a connection; where it leads, without the password."""
-    _log.log(level, text, extra={"fields": {"place": url.place, **fields}})

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 import trio
 
-from triomq.clients.amqp.pending_reply import PendingReply
+from triomq.clients.amqp.pending_reply import PendingReply, fresh
 from triomq.clients.micromsg.refusals import AGAIN, error_of
 from triomq.clients.transport_link import BUFFERED_MOST, CLOSE_TIMEOUT, UNTAKEN_MOST, TransportLink
 from triomq.errors import AccessRefused, Disconnected, Refused, RemoteProtocolError, TriomqError
@@ -189,7 +189,7 @@ class MicroMsgLink(TransportLink):
 
     @property
     def _expects(self) -> bool:
-        return bool(self._answers) or self._owner.expects
+        return bool(self._answers) or (self.has_acks and self._owner.expects)
 
     def taken(self, size: int) -> None:
         """Count bytes that a subscriber has taken."""
@@ -218,6 +218,8 @@ class MicroMsgLink(TransportLink):
 
     async def respond(self, response: bytes) -> SASLChallenged | SASLAccepted:
         """Answer a challenge, and return what the broker says to that."""
+        if self.error is not None:  # while the response was worked out
+            raise fresh(self.error)
         self.engine.respond(response)
         return await self._wait_login()
 
@@ -242,6 +244,8 @@ class MicroMsgLink(TransportLink):
         self._flush()
         if not self.engine.speaks("x-reply"):
             return
+        if self.error is not None:
+            raise fresh(self.error)
         pending: PendingReply[CommandAnswered] = PendingReply()
         self._answers[number] = pending
         self.expecting()
@@ -308,8 +312,15 @@ class MicroMsgLink(TransportLink):
             self._owner.told(self, event)
 
     def _refused(self, event: ErrorReceived) -> None:
-        text = event.text if event.code else f"the peer at {self.place} ends the connection: {event.text}"
-        self.end(error_of(event.code, text), may_return=event.code in AGAIN and self.opened.done)
+        if self.opened.done:
+            text = event.text if event.code else f"the peer at {self.place} ends the connection: {event.text}"
+            self.end(error_of(event.code, text), may_return=event.code in AGAIN)
+        elif event.code in AGAIN and event.code:
+            self.end(Disconnected(f"the peer at {self.place} does not let us in now: {event.code} {event.text}"))
+        elif event.code:
+            self.end(error_of(event.code, event.text), may_return=False)
+        else:
+            self.end(Refused(f"the peer at {self.place} does not let us in: {event.text}"), may_return=False)
 
     def _failed(self, event: Failed) -> None:
         self.end(self._failure(event), may_return=False)

@@ -37,4 +37,4 @@ class MicroMsgPipeline(PublishWindow):
         if self._is_full:
             await self._wait_room()
         await self._connection.put(message)
-        self._sent(len(body))
+        self._sent(len(message.body))

@@ -84,6 +84,7 @@ class Subscriptions:
             except TriomqError as error:
                 if link.error is not None:
                     raise
+                self._begun.discard(subscription)
                 subscription.fail(error)
 
     async def end(self, link: MicroMsgLink | None, subscription: MicroMsgSubscription) -> None:

@@ -179,6 +179,28 @@ class Publisher:
             unrouted(head, contents)
         return len(queues)
 
+    def publish_part(
+        self,
+        routed: RoutedHead,
+        contents: Sequence[bytes],
+        size: int,
+        confirms: Expecting | None = None,
+        unrouted: Unrouted | None = None,
+    ) -> int:
+        """Hand the first messages of a run to their queues: all, unless it takes too long to look into them.
+
+        Returns:
+            How many were taken; otherwise as ``publish``, with the same arguments.
+        """
+        route, head = routed.route, routed.head
+        if len(contents) > 1 and route.version != self._directory.version:
+            if not self._turn.spent:
+                self._look()
+            if self._is_open and isinstance(self._look_up(route, head, contents[0]), ContentRoute):
+                return self.publish_mix([routed] * len(contents), contents, size, confirms, unrouted).messages
+        self.publish(route, head, contents, size, confirms, unrouted)
+        return len(contents)
+
     def publish_mix(
         self,
         routed: Sequence[RoutedHead],

@@ -121,18 +121,15 @@ class ChannelPublisher:
                 persistent = mode
             if method is not self._method or framing is not self._framing or persistent is not self._persistent:
                 self._look_up(method, framing, persistent=persistent)
-            route, head = self._routed.route, self._routed.head
+            routed, unrouted = self._routed, self._return_unrouted if method.mandatory else None
             try:
-                self._publisher.publish(
-                    route,
-                    head,
-                    run.contents,
-                    run.size,
-                    self.confirms,
-                    self._return_unrouted if method.mandatory else None,
-                )
+                taken = self._publisher.publish_part(routed, run.contents, run.size, self.confirms, unrouted)
             except PublishingPaused as paused:
-                self._wait_or_refuse(paused, [(method, RoutedRun(route, head, run.contents, run.size))])
+                part = RoutedRun(routed.route, routed.head, run.contents, run.size)
+                self._wait_or_refuse(paused, [(method, part)])
+            else:
+                if taken < len(run.contents):
+                    self._channel.connection.do_next(run.behind(taken))
         except Forbidden as refused:
             raise access_refused(self._channel, "exchange", refused.name) from None
 

@@ -40,6 +40,15 @@ class MicroMsgEndpoint(Endpoint):
         self.config = config
         self.kept = KeptSubscriptions(self.timers, config.kept_seconds, config.most_kept)
 
+    async def on_start(self) -> None:
+        """Listen; end what an incarnation before has kept, if it crashed."""
+        name = f"kept by {self.ref.path}"
+        before = self.context.lasting.get(name)
+        if isinstance(before, KeptSubscriptions):
+            before.close()
+        self.context.lasting[name] = self.kept
+        await super().on_start()
+
     async def on_stop(self) -> None:
         """End what is kept, and with it its sessions."""
         self.kept.close()

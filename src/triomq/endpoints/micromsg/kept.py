@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
-from triomq.core import Binding, DeleteQueue, Session, Unbind
+from triomq.core import Binding, DeleteQueue, Restarting, Session, Unbind
 from triomq.errors import ActorError, Refused
 
 if TYPE_CHECKING:
@@ -193,14 +193,14 @@ class KeptSubscriptions:
     def _expire(self, each: TopicFilter, now: float) -> None:
         try:
             self.end(each)
-        except trio.WouldBlock:
+        except Restarting:
             self._timers.set(each, now + _AGAIN, lambda later: self._expire(each, later))
 
     def end(self, each: TopicFilter) -> None:
         """Unsubscribe an id; delete the queue with the last one.
 
         Raises:
-            trio.WouldBlock: The domain is being restarted; nothing was changed.
+            Restarting: The domain is; nothing was changed.
         """
         topic = each.topic
         client, session = topic.client, topic.client.session
@@ -215,7 +215,7 @@ class KeptSubscriptions:
                 session.domain.ask_nowait(request)
         except trio.WouldBlock:
             topic.filters[each.subscription_id] = each
-            raise
+            raise Restarting(session.domain) from None
         except (Refused, ActorError):
             pass  # the topic or the queue has gone before
         if not topic.filters and client.topics.get(topic.name) is topic:
@@ -223,11 +223,13 @@ class KeptSubscriptions:
         self.resume(each)
 
     def forget(self, topic: TopicQueue) -> None:
-        """Drop a topic whose queue has gone, or that nothing could be bound to."""
-        for each in list(topic.filters.values()):
-            self.end(each)
+        """Drop a topic whose queue has gone, and its bindings with it."""
+        filters = list(topic.filters.values())
+        topic.filters.clear()
         if topic.client.topics.get(topic.name) is topic:
             del topic.client.topics[topic.name]
+        for each in filters:
+            self.resume(each)
 
     def _look(self, client: TopicClient) -> None:
         """Hold a client's session as long as something of it is kept; forget it when nothing is left."""

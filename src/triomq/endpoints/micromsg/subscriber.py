@@ -22,6 +22,7 @@ from triomq.core import (
     Comparison,
     Condition,
     DeclareQueue,
+    DeleteQueue,
     Forbidden,
     Overflow,
     QueueOptions,
@@ -166,9 +167,13 @@ class Subscriber:
         self._declare(topic)
         try:
             self._bind(topic, event.subscription_id, binding)
-        finally:
+        except Restarting:
+            raise  # it is tried again
+        except (Refused, ActorError):
             if not topic.filters:
+                connection.ask_unguarded(connection.domain, DeleteQueue(topic.queue, client.session))
                 connection.hub.kept.forget(topic)
+            raise
         source = self._sources.get((True, name))
         if source is None:
             source = Source(destination, event.number, set(), topic)
@@ -192,8 +197,8 @@ class Subscriber:
     def _bind(self, topic: TopicQueue, subscription_id: str, binding: Binding) -> None:
         """Bind an id's filter in place of the one that it had."""
         connection, session = self._connection, self._client.session
-        if not topic.uses(binding):
-            connection.ask_unguarded(connection.domain, Bind(binding, session))
+        # Also where another id has the same filter: the topic may have been deleted since, and its bindings with it.
+        connection.ask_unguarded(connection.domain, Bind(binding, session))
         before = topic.filters.get(subscription_id)
         if before is None:
             topic.filters[subscription_id] = TopicFilter(topic, subscription_id, binding)

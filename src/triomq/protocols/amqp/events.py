@@ -134,6 +134,11 @@ class PublishRun(msgspec.Struct, frozen=True):
     size: int
     layout: Layout | None = None
 
+    def behind(self, count: int) -> "PublishRun":
+        """Return what comes behind so many publishes."""
+        contents = self.contents[count:]
+        return PublishRun(self.channel, self.method, self.framing, contents, sum(map(len, contents)), self.layout)
+
 
 class PublishMix(msgspec.Struct, frozen=True):
     """Consecutive publishes of one channel that differ in method or shape of content, but not in a method's bits.
