@@ -38,7 +38,7 @@ def from_basic(basic: BasicProperties, routing_key: str) -> Said:
             "persistent": None if basic.delivery_mode is None else basic.delivery_mode == 2,
             "priority": basic.priority,
             "expiration": None if basic.expiration is None else int(basic.expiration) / 1000,
-            "timestamp": None if basic.timestamp is None else datetime.fromtimestamp(basic.timestamp, UTC),
+            "timestamp": None if basic.timestamp is None else _moment(basic.timestamp),
         },
     )
 
@@ -53,4 +53,12 @@ def _field(value: Any) -> Any:
 
 
 def _value(value: Any) -> Any:
-    return datetime.fromtimestamp(value.seconds, UTC) if isinstance(value, Timestamp) else value
+    return _moment(value.seconds) if isinstance(value, Timestamp) else value
+
+
+def _moment(seconds: int) -> datetime | int:
+    """Return a time, or the number of one that Python does not have."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError):
+        return seconds

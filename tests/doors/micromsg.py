@@ -77,5 +77,4 @@ def _said(values: Mapping[str, PropertyValue]) -> Said:
         "expiration": None if milliseconds is None else milliseconds / 1000,
     }
     left.pop("redelivered", None)
-    assert all(isinstance(value, str | int | float | datetime) for value in left.values())
     return present(standard, also, {HEADER + name: value for name, value in left.items()})

@@ -208,6 +208,26 @@ async def test_message_published_in_process_arrives_with_its_properties(client: 
     ]
 
 
+async def test_headers_of_another_wire_that_fit_no_frame_are_left_out_and_cost_nobody_a_connection(
+    client: Client, connect: Connect, broker: Broker
+) -> None:
+    await client.declare("q")
+    for size in (3_000, 4_000, 200_000):
+        said = Properties(type="order", persistent=False, headers={"large": "x" * size})
+        for _ in range(2):
+            await broker.publish("", "q", b"%d" % size, said)
+    narrow = await connect(frame_max=4096)
+    got = await narrow.get("q")
+    assert len(from_amqp(got.properties).headers or {}) == 1
+    await narrow.call(1, BasicConsume("q"))
+    deliveries = [(one.body, from_amqp(one.properties)) for one in await narrow.deliveries(5)]
+    assert [(body, properties.type, bool(properties.headers)) for body, properties in deliveries] == [
+        (b"3000", "order", True),
+        *[(b"4000", "order", False)] * 2,
+        *[(b"200000", "order", False)] * 2,
+    ]
+
+
 async def test_properties_that_do_not_fit_a_consumers_frames_cost_it_its_connection_and_no_other(
     client: Client, connect: Connect
 ) -> None:

@@ -168,6 +168,17 @@ async def test_records_of_this_program_have_an_offset_too(broker: Broker, client
     assert (offset_of(second), second.body) == (2, b"2")
 
 
+async def test_records_of_this_program_whose_headers_fit_no_frame_have_the_offset_alone(
+    broker: Broker, client: Client
+) -> None:
+    await open_stream(client)
+    for size in (131_000, 200_000):
+        await broker.publish("", "s", b"x", Properties(headers={"large": "x" * size}))
+    await read(client, 0)
+    for number, one in enumerate(await client.deliveries(2)):
+        assert decode_properties(one.properties).headers == {"x-stream-offset": number}
+
+
 async def test_properties_that_fit_no_frame_with_the_offset_end_the_channel(connect: Connect) -> None:
     client, small = await connect(), await connect(frame_max=4096)
     await open_stream(client)

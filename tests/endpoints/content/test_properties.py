@@ -51,6 +51,13 @@ def test_properties_that_come_over_amqp_can_be_stored_in_the_cores_own_form(said
     assert decode_core(encode_core(from_amqp(to_amqp(said)))) == said
 
 
+def test_headers_for_which_there_is_no_room_are_left_out() -> None:
+    said = Properties(type="order", headers={"large": "x" * 1000})
+    assert from_amqp(to_amqp(said, room=2000)) == said
+    assert from_amqp(to_amqp(said, room=1000)) == Properties(type="order")
+    assert from_amqp(to_amqp(Properties(type="order"), room=5)) == Properties(type="order")
+
+
 def test_no_properties_are_transient_as_amqp_has_it() -> None:
     assert from_amqp(NO_PROPERTIES) == Properties(persistent=False)
 

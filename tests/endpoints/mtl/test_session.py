@@ -315,6 +315,19 @@ async def test_idle_session_is_forgotten_and_its_leases_go_on(nursery: trio.Nurs
         await served.claimed(leased)
 
 
+async def test_session_that_is_not_logged_in_is_forgotten_no_later_than_an_idle_one(
+    nursery: trio.Nursery, jumping_time: None
+) -> None:
+    for seconds, patience in ((1000.0, 60.0), (5.0, 5.0)):
+        async with serving(nursery, session_seconds=seconds) as served:
+            await served.control().open()
+            trio.lowlevel.current_clock().jump(patience - 1)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert len(served.endpoint.sessions) == 1
+            trio.lowlevel.current_clock().jump(2)
+            await served.until(lambda: not served.endpoint.sessions)
+
+
 async def test_session_ends_when_its_user_is_removed(served: Served) -> None:
     control = await served.control().work_with("test", "other")
     data = await served.claimed(await control.lease("Writer"))

@@ -158,6 +158,15 @@ def test_header_that_is_no_text_becomes_one(value: FieldValue, text: str) -> Non
     assert header_elements({"h": value}) == (HeaderElement("h", text),)
 
 
+def test_delivery_mode_that_means_nothing_is_left_out() -> None:
+    assert message_of(BasicProperties(delivery_mode=7), b"", address="").delivery_mode is None
+    assert message_of(BasicProperties(delivery_mode=2), b"", address="").delivery_mode == "2"
+
+
+def test_header_without_a_name_is_left_out() -> None:
+    assert header_elements({"": "x", "h": "y"}) == (HeaderElement("h", "y"),)
+
+
 def test_tables_that_nest_thousands_of_levels_are_cut() -> None:
     value: FieldValue = "deep"
     for _ in range(5000):

@@ -43,6 +43,9 @@ from triomq.transports import Transport
 _STEP_COST = 5
 """What ending a channel or a consumer counts against the turn's budget, in queue pushes: each takes some 5 µs."""
 
+_AROUND_PROPERTIES = 128
+"""Octets of a header frame that are not the properties of a message: the frame's own, and a header that is added."""
+
 _OVER = object()
 
 
@@ -303,7 +306,9 @@ class AMQPServerConnection(StreamClient):
         """Return a message's properties, as AMQP writes them, and its body."""
         if message.head.traits.codec == AMQP_CODEC:
             return message.properties, message.body
-        return to_amqp(self.context.codecs.decode(message)), message.body
+        # Not more than a header frame can carry, which is never cut.
+        room = self.engine.frame_max - _AROUND_PROPERTIES
+        return to_amqp(self.context.codecs.decode(message), room=room), message.body
 
     def drop(self, consumer: Consumer) -> None:
         """Return what is not encoded yet of a consumer's deliveries to its place."""

@@ -75,14 +75,23 @@ def headers_of(encoded: bytes) -> dict[str, HeaderValue]:
     return {name: plain_value(value) for name, value in headers.items()}
 
 
-def to_amqp(properties: Properties) -> bytes:
-    """Encode the core's properties as a content header carries them, flags first; other properties are left out."""
+def to_amqp(properties: Properties, *, room: int | None = None) -> bytes:
+    """Encode the core's properties as a content header carries them, flags first; other properties are left out.
+
+    Args:
+        properties: They came over another wire or from this process. So what cannot be written is left out, for it is
+            not the fault of the consumer, whose connection it would cost.
+        room: Octets that a consumer can be sent; if they are too few, headers are left out as well.
+    """
     basic = to_basic(properties)
     try:
-        return encode_properties(basic)
+        encoded = encode_properties(basic)
     except LocalProtocolError:
-        # It came over another wire or from this process: not the fault of the consumer, whose connection it would cost.
-        return encode_properties(sayable(basic))
+        basic = sayable(basic)
+        encoded = encode_properties(basic)
+    if room is not None and len(encoded) > room and basic.headers:
+        return encode_properties(msgspec.structs.replace(basic, headers=None))
+    return encoded
 
 
 def to_basic(properties: Properties) -> BasicProperties:

@@ -28,7 +28,7 @@ tables, arrays                as JSON, with all this inside
 ============================  ====================================================================================
 
 The type is lost on this way: what a reader posts again has texts, and a binding that asks for a number does not match
-them.
+them. What readers would refuse is left out: a header with an empty name, and a delivery mode that is neither 1 nor 2.
 """
 
 import binascii
@@ -57,7 +57,8 @@ _TEXTS: Final = (
     "sender_id",
 )
 _texts_of: Final = attrgetter(*_TEXTS)
-_NUMBERS: Final = {"delivery_mode": (1, 2), "priority": (0, 255)}
+_MODES: Final = (1, 2)
+_NUMBERS: Final = {"delivery_mode": _MODES, "priority": (0, 255)}
 
 _LONGEST: Final = 255  # bytes of a short string
 _DEEPEST: Final = 32
@@ -233,7 +234,7 @@ def message_of(
         address=address,
         message_id=properties.message_id,
         reply_to=properties.reply_to,
-        delivery_mode=None if mode is None else str(mode),
+        delivery_mode=str(mode) if mode in _MODES else None,
         priority=None if priority is None else str(priority),
         correlation_id=properties.correlation_id,
         expiration=properties.expiration,
@@ -250,8 +251,10 @@ def message_of(
 
 
 def header_elements(table: dict[str, FieldValue]) -> tuple[HeaderElement, ...]:
-    """Return headers as texts."""
-    return tuple(HeaderElement(name, value if type(value) is str else _text(value)) for name, value in table.items())
+    """Return headers as texts, but for one whose name is empty: a reader would refuse the document."""
+    return tuple(
+        HeaderElement(name, value if type(value) is str else _text(value)) for name, value in table.items() if name
+    )
 
 
 def _text(value: FieldValue) -> str:
