@@ -236,6 +236,26 @@ async def test_close_ends_the_session_and_its_leases(served: Served) -> None:
     assert not served.endpoint.sessions
 
 
+@pytest.mark.parametrize(
+    ("profile", "command", "arguments"),
+    [
+        ("plain", "Connection.Reader", {"resources": [f"sink/{number}" for number in range(1024)]}),
+        ("queue", "Queue.List", {"limit": 1000}),
+    ],
+)
+async def test_commands_that_take_long_are_done_in_several_turns(
+    served: Served, profile: str, command: str, arguments: dict[str, object]
+) -> None:
+    for number in range(700):
+        await served.broker.declare_queue(f"queue-{number}", durable=False)
+    control = await served.control(zmq.DEALER).work_with(profile)
+    (session,) = served.endpoint.sessions
+    frames = [command.encode(), json.dumps(arguments).encode()]
+    session.ref.run_in_turn(session.received, [frames] * 10)  # as if all had come at once
+    assert {(await control.hear()).code for _ in range(10)} <= {200, 202}
+    assert session._put_off_event is not None
+
+
 async def test_commands_of_a_dealer_that_does_not_wait_are_answered_in_order(served: Served) -> None:
     control = served.control(zmq.DEALER)
     response = b64encode(b"\0guest\0guest").decode()
