@@ -14,7 +14,7 @@ from triomq.clients import AMQPChannel, AMQPDelivery, open_amqp
 async def open_channel(site: Site, prefetch: int = 0) -> AsyncIterator[AMQPChannel]:
     """Open a connection with a channel."""
     async with (
-        open_amqp(f"amqp://guest:guest@{site.place('AMQP 0-9-1')}") as connection,
+        open_amqp(site.url("amqp", "AMQP 0-9-1")) as connection,
         connection.open_channel(prefetch=prefetch) as channel,
     ):
         yield channel

@@ -15,7 +15,7 @@ _STANDARD = "content-type content-encoding correlation-id reply-to message-id ty
 
 
 def _connect(site: Site, window: int = 1000) -> AbstractAsyncContextManager[MicroMsgConnection]:
-    return open_micromsg(f"micromsg://guest:guest@{site.place('MicroMsg2')}?window={window}")
+    return open_micromsg(site.url("micromsg", "MicroMsg2") + f"?window={window}")
 
 
 class MicroMsgWayIn(WayIn):

@@ -11,7 +11,7 @@ from triomq.clients import MTLConnection, MTLDelivery, open_mtl
 
 
 def _connect(site: Site) -> AbstractAsyncContextManager[MTLConnection]:
-    return open_mtl(f"mtl://guest:guest@{site.place('MTL')}?profile=amqp")
+    return open_mtl(site.url("mtl", "MTL") + "?profile=amqp")
 
 
 class MTLWayIn(WayIn):

@@ -14,7 +14,7 @@ _TOGETHER = 100
 
 
 def _connect(site: Site) -> AbstractAsyncContextManager[RestMSConnection]:
-    return open_restms(f"http://guest:guest@{site.place('RestMS')}")
+    return open_restms(site.url("http", "RestMS"))
 
 
 class RestMSWayIn(WayIn):

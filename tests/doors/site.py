@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from clients.amqp.proxy import Proxy
-from triomq import AMQP, EMQP, MTL, Broker, MicroMsg, RestMS, open_broker
+from triomq import AMQP, EMQP, MTL, Broker, MicroMsg, RestMS, WebSocket, open_broker
 
 QUEUE = "q"
 """Where everything waits that was published, whichever way."""
@@ -31,8 +31,11 @@ class Site:
         self.ports = {listening.config.protocol: listening.port for listening in broker.listening}
         self._proxies: list[Proxy] = []
 
-    def place(self, protocol: str) -> str:
-        return f"{self.host}:{self.ports[protocol]}"
+    def url(self, scheme: str, protocol: str) -> str:
+        """Return where clients of a protocol connect as guest: over WebSocket, if it is spoken over that here."""
+        config = next(listening.config for listening in self.broker.listening if listening.config.protocol == protocol)
+        scheme = "ws" if getattr(config, "websocket", None) else scheme
+        return f"{scheme}://guest:guest@{self.host}:{self.ports[protocol]}"
 
     @asynccontextmanager
     async def through_network(self) -> AsyncIterator[None]:
@@ -56,13 +59,13 @@ class Site:
 
 
 @asynccontextmanager
-async def open_site() -> AsyncIterator[Site]:
-    """Open a broker that has nothing but the sink."""
+async def open_site(websocket: WebSocket | None = None) -> AsyncIterator[Site]:
+    """Open a broker that has nothing but the sink; what can be spoken over WebSocket is, if that is given."""
     endpoints = (
-        AMQP(host=_NEAR, port=0),
+        AMQP(host=_NEAR, port=0, websocket=websocket),
         RestMS(host=_NEAR, port=0),
         MTL(host=_NEAR, port=0, heartbeat=HEARTBEAT),
-        MicroMsg(host=_NEAR, port=0),
+        MicroMsg(host=_NEAR, port=0, websocket=websocket),
         EMQP(host=_NEAR, port=0, topic_port=0, heartbeat=HEARTBEAT),
     )
     with trio.fail_after(60):

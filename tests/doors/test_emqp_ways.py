@@ -4,7 +4,7 @@ import pytest
 
 from doors.said import SAID
 from doors.site import QUEUE, open_site
-from doors.test_pairs import BODIES, accept
+from doors.trials import BODIES, accept, see_order
 from doors.ways import OTHER_WAYS_IN, OTHER_WAYS_OUT, WAYS_IN, WAYS_OUT
 
 PAIRS = [
@@ -18,9 +18,7 @@ async def test_messages_come_in_order(in_: str, out: str) -> None:
     async with open_site() as site:
         way_out = {**WAYS_OUT, **OTHER_WAYS_OUT}[out](site)
         way_in = {**WAYS_IN, **OTHER_WAYS_IN}[in_](site)
-        async with way_out.open_queue(), way_in.open() as publish, way_out.open() as consumed:
-            await publish(BODIES, SAID)
-            assert await accept(consumed, 1000) == BODIES
+        await see_order(way_in, way_out)
 
 
 @pytest.mark.parametrize("out", ["eMQP", "eMQP 0.3"])

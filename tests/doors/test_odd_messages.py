@@ -11,7 +11,7 @@ import pytest
 
 from doors.amqp import open_channel
 from doors.site import SINK, open_site
-from doors.test_pairs import BODIES, accept
+from doors.trials import BODIES, accept
 from doors.ways import OTHER_WAYS_OUT, WAYS_OUT
 from triomq import Properties
 from triomq.clients import BasicProperties

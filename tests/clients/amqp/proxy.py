@@ -57,7 +57,7 @@ class Proxy:
             return
         broker = await trio.open_tcp_stream(*self._target)
         self._pairs.append((client, broker))
-        async with trio.open_nursery() as nursery:
+        async with broker, trio.open_nursery() as nursery:
             nursery.start_soon(self._pump, client, broker, False, nursery.cancel_scope)
             nursery.start_soon(self._pump, broker, client, True, nursery.cancel_scope)
 
