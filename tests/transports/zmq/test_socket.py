@@ -186,6 +186,9 @@ def policies() -> set[int]:
 async def test_thread_of_a_context_waits_for_its_turn(sockets: Sockets) -> None:
     sockets.pair()
     assert sockets.context.get(zmq.THREAD_SCHED_POLICY) == os.SCHED_BATCH
+    with trio.fail_after(60):
+        while not policies():  # a thread takes its policy, and then its name, some time after it was started
+            await trio.lowlevel.checkpoint()
     assert os.SCHED_BATCH in policies()
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
