@@ -81,15 +81,15 @@ class Reader:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        self._unread = b""
+        self.unread = b""
 
     def octets(self, count: int) -> bytes:
-        while len(self._unread) < count:
+        while len(self.unread) < count:
             octets = self._socket.recv(65536)
             if not octets:
-                raise EOFError(f"the end, {len(self._unread)} octets of {count} before it")
-            self._unread += octets
-        found, self._unread = self._unread[:count], self._unread[count:]
+                raise EOFError(f"the end, {len(self.unread)} octets of {count} before it")
+            self.unread += octets
+        found, self.unread = self.unread[:count], self.unread[count:]
         return found
 
     def number(self, layout: str) -> int:

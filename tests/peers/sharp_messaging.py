@@ -3,8 +3,8 @@
 They do what that program did, with its faults: what made it end is ``ProgramDied`` here. Nothing of ours is in them,
 and nothing of its code.
 
-- A handshake has 256 octets at most in each of its lists, and comes in one piece: if a later piece begins with an octet
-  that has bit 4, it is taken for an ERROR.
+- A handshake has 256 octets at most in each of its lists. If it comes in several pieces, a piece that begins with an
+  octet that has bit 4 is taken for an ERROR.
 - A client takes for granted that the server names again each extension that it required itself.
 - What it receives has one property at most, no payload over 16,384 octets, no COMMAND, no LARGE frame of an extension,
   no extension that was not agreed on; an ERROR after the handshake is read as a message.
@@ -101,27 +101,44 @@ class SharpSide:
     def _number_of(self, extension: bytes) -> int:
         return self.extensions.index(extension) + 1
 
-    def _receive_handshake(self) -> Handshake:
-        """Return the handshake that comes, in one piece."""
-        octets = self.socket.recv(65536)
-        if not octets:
-            raise EOFError("the peer has hung up")
-        if octets[0] & ERROR:
-            raise ConnectionError(octets[2 : 2 + octets[1]].decode())
+    def _receive_handshake(self, *, is_last: bool = False) -> Handshake:
+        """Return the handshake that comes; messages may follow the last one in the same piece."""
+        octets = b""
+        while (found := self._parse_handshake(octets)) is None:
+            piece = self.socket.recv(65536)
+            if not piece:
+                raise EOFError("the peer has hung up")
+            if piece[0] & ERROR:
+                if octets:
+                    raise ProgramDied(f"a piece of a handshake that it takes for an ERROR: {piece!r}")
+                raise ConnectionError(piece[2 : 2 + piece[1]].decode())
+            octets += piece
+        handshake, rest = found
+        if rest and not is_last:
+            raise ProgramDied(f"{len(rest)} octets behind a handshake, of which it waits for another one")
+        self.reader.unread = rest
+        for each in items(handshake.required) + items(handshake.optional):
+            if not each or any(b"=" not in pair for pair in each.split(b":", 1)[1:]):
+                raise ProgramDied(f"an extension that cannot be read: {each!r}")
+        return handshake
+
+    def _parse_handshake(self, octets: bytes) -> tuple[Handshake, bytes] | None:
+        """Return a handshake and what stands behind it, once it is whole."""
+        if len(octets) < 4:
+            return None
         place, lists = 4 + octets[3], []
         identity = octets[4:place]
         for _ in range(2):
+            if len(octets) < place + 2:
+                return None
             (length,) = struct.unpack(">h", octets[place : place + 2])
             if not 0 <= length <= LONGEST:
                 raise ProgramDied(f"a handshake with a list of {length} octets")
             lists.append(octets[place + 2 : place + 2 + length])
             place += 2 + length
-        if place != len(octets):
-            raise ProgramDied(f"a handshake of {place} octets came as {len(octets)}; what comes next may be an ERROR")
-        for each in items(lists[0]) + items(lists[1]):
-            if not each or any(b"=" not in pair for pair in each.split(b":", 1)[1:]):
-                raise ProgramDied(f"an extension that cannot be read: {each!r}")
-        return Handshake(identity, lists[0], lists[1], (octets[0], octets[1]))
+        if len(octets) < place:
+            return None
+        return Handshake(identity, lists[0], lists[1], (octets[0], octets[1])), octets[place:]
 
     # Sending
 
@@ -235,20 +252,23 @@ class SharpClient(SharpSide):
         port: The server's.
         required: Extensions that it needs.
         optional: Extensions that it knows besides.
+        identity: What it calls itself.
     """
 
     renumbers = True
 
-    def __init__(self, port: int, required: bytes = REQUIRED, optional: bytes = OPTIONAL) -> None:
+    def __init__(
+        self, port: int, required: bytes = REQUIRED, optional: bytes = OPTIONAL, *, identity: bytes = b"mono"
+    ) -> None:
         super().__init__(socket.create_connection(("127.0.0.1", port), DEADLINE))
         try:
-            self._shake_hands(required, optional)
+            self._shake_hands(identity, required, optional)
         except BaseException:
             self.close()
             raise
 
-    def _shake_hands(self, required: bytes, optional: bytes) -> None:
-        self.socket.sendall(encode_handshake(Handshake(b"mono", required, optional, (1, 1))))
+    def _shake_hands(self, identity: bytes, required: bytes, optional: bytes) -> None:
+        self.socket.sendall(encode_handshake(Handshake(identity, required, optional, (1, 1))))
         self.peer = self._receive_handshake()
         chosen = list(items(required))
         for each in items(self.peer.required):
@@ -261,7 +281,7 @@ class SharpClient(SharpSide):
         for each in chosen:
             if name_of(each) == b"ack" and b"ack" not in theirs:
                 raise ProgramDied("the server does not name `ack` again")
-        self.socket.sendall(encode_handshake(Handshake(b"mono", b";".join(chosen), b"", (1, 1))))
+        self.socket.sendall(encode_handshake(Handshake(identity, b";".join(chosen), b"", (1, 1))))
         self.extensions = [name_of(each) for each in chosen]
 
 
@@ -299,7 +319,7 @@ class SharpServer(SharpSide):
         more = [each for each in more if name_of(each) not in map(name_of, need)]
         reply = Handshake(b"FastSocket v1.1", b";".join(need), b";".join(more), (1, 1))
         self.socket.sendall(encode_handshake(reply))
-        self.peer = self._receive_handshake()
+        self.peer = self._receive_handshake(is_last=True)
         self.extensions = self.peer.names
         for name in self.extensions:
             if name not in ours:

@@ -28,6 +28,11 @@ from peers.sharp_messaging import LARGEST, TYPE, WINDOW, ProgramDied, SharpClien
 from ports import free_port
 from triomq.clients import HandshakeExtension, Reconnect, open_micromsg
 
+OPTIONS = (
+    "dynamic_topics = true",
+    'default_destination = "queue/default"',
+    'pushed = { reader = "queue/pushed" }',
+)
 ALL = b"batch-ack:max-count=1000;pub-sub;x-reply"
 
 
@@ -97,10 +102,11 @@ class Broker:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    place = Place(tmp_path_factory.mktemp("micromsg"), "dynamic_topics = true", 'default_destination = "queue/default"')
+    place = Place(tmp_path_factory.mktemp("micromsg"), *OPTIONS)
     with place.open() as served:
         broker = Broker(place, served)
         broker.declare("default")
+        broker.declare("pushed")
         yield broker
 
 
@@ -225,6 +231,22 @@ def test_sharp_messaging_that_gives_no_destination_reaches_the_default_one(broke
     with SharpClient(broker.port) as client:
         sharp_publish(client, WINDOW, b"")
     assert broker.count("default") == before + WINDOW
+
+
+def test_sharp_messaging_is_sent_only_what_it_can_read(broker: Broker) -> None:
+    with MicroMsgPeer(broker.port, ALL) as publisher:
+        for number in range(30):
+            body = bytes(LARGEST + 1) if number == 13 else bytes(LARGEST) if number == 14 else b"%d" % number
+            publisher.publish(b"queue/pushed", body, number=number, customer="Ada", type="System.String")
+        publisher.wait_acked()
+    with SharpClient(broker.port, identity=b"reader") as client:
+        found = client.read(25)
+        assert found[13].payload == bytes(LARGEST)
+        assert {message.type for message in found} == {b"System.String"}
+        assert {message.destination for message in found} == {b"queue/pushed"}
+    with SharpClient(broker.port, identity=b"reader") as client:
+        again = client.read(9)  # five that were left in the middle of a window, and four new ones
+        assert [int(message.payload) for message in again] == list(range(21, 30))
 
 
 @pytest.mark.parametrize("required", [b"ack:MessagesPerAck=10,AckExpireTime=1000", b"json", b"dotnet", b""])

@@ -27,6 +27,8 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
@@ -196,7 +198,7 @@ def _write_tables(
                     read_files(spark, found, plan.since, plan.until), plan, directory, step
                 )
                 break
-            except Exception as error:  # PySpark's or Py4J's: raised again unless it names a damaged file
+            except (PySparkException, Py4JError) as error:  # raised again unless it names a damaged file
                 found = _without_damaged(error, plan, found)
                 shutil.rmtree(directory, ignore_errors=True)
         else:

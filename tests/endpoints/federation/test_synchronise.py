@@ -1,13 +1,14 @@
 """Brokers that tell each other what they have, over real sockets: who owns what, who comes back, and no storms."""
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 import pytest
 import trio
 
+from endpoints.patience import patient
 from triomq.app import AMQP, Broker, Peer, Synchronise, User, open_broker
 from triomq.clients import open_amqp
 from triomq.core import Action, Changed, ChangeKind, Properties, QueueState
@@ -19,23 +20,10 @@ from triomq.errors import ActorStopped, ConfigError
 from triomq.protocols.amqp import AMQP_METHODS, RestMSPipeCreate, Settings
 from triomq.security import Permission
 
-PATIENCE = 100.0
-"""Seconds until a test that waits for what never comes is over."""
-
 HERE = AMQP(host="127.0.0.1", port=0)
 
 
-def _run(test: Callable[[], Awaitable[None]], **options: object) -> None:
-    async def patiently() -> None:
-        with trio.fail_after(PATIENCE):
-            await test()
-
-    trio.run(patiently, **options)  # type: ignore[arg-type]
-
-
-@pytest.fixture(autouse=True)
-def patience(request: pytest.FixtureRequest) -> None:
-    request.node.add_marker(pytest.mark.trio(run=_run), append=False)
+patience = patient(100.0)
 
 
 def url_of(broker: Broker, user: str = "guest") -> str:

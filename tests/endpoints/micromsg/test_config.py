@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from triomq import MicroMsg, load_config, open_broker
-from triomq.endpoints import TLS
+from triomq.endpoints import TLS, WebSocket
 from triomq.errors import ConfigError
 
 
@@ -18,6 +18,8 @@ from triomq.errors import ConfigError
         (MicroMsg(path="/somewhere/micromsg.sock"), "guest"),
         (MicroMsg(host="0.0.0.0"), ""),
         (MicroMsg(host="broker.example"), ""),
+        (MicroMsg(websocket=WebSocket()), ""),
+        (MicroMsg(websocket=WebSocket(), user="page"), "page"),
         (MicroMsg(user="till"), "till"),
         (MicroMsg(user=""), ""),
         (MicroMsg(host="0.0.0.0", user=""), ""),

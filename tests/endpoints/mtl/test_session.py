@@ -236,6 +236,26 @@ async def test_close_ends_the_session_and_its_leases(served: Served) -> None:
     assert not served.endpoint.sessions
 
 
+@pytest.mark.parametrize(
+    ("profile", "command", "arguments"),
+    [
+        ("plain", "Connection.Reader", {"resources": [f"sink/{number}" for number in range(1024)]}),
+        ("queue", "Queue.List", {"limit": 1000}),
+    ],
+)
+async def test_commands_that_take_long_are_done_in_several_turns(
+    served: Served, profile: str, command: str, arguments: dict[str, object]
+) -> None:
+    for number in range(700):
+        await served.broker.declare_queue(f"queue-{number}", durable=False)
+    control = await served.control(zmq.DEALER).work_with(profile)
+    (session,) = served.endpoint.sessions
+    frames = [command.encode(), json.dumps(arguments).encode()]
+    session.ref.run_in_turn(session.received, [frames] * 10)  # as if all had come at once
+    assert {(await control.hear()).code for _ in range(10)} <= {200, 202}
+    assert session._put_off_event is not None
+
+
 async def test_commands_of_a_dealer_that_does_not_wait_are_answered_in_order(served: Served) -> None:
     control = served.control(zmq.DEALER)
     response = b64encode(b"\0guest\0guest").decode()
@@ -313,6 +333,19 @@ async def test_idle_session_is_forgotten_and_its_leases_go_on(nursery: trio.Nurs
         await served.until(lambda: not served.endpoint.sessions)
         assert await control.ask("Connection.Profile", profile="test") == LOGIN_REQUIRED
         await served.claimed(leased)
+
+
+async def test_session_that_is_not_logged_in_is_forgotten_no_later_than_an_idle_one(
+    nursery: trio.Nursery, jumping_time: None
+) -> None:
+    for seconds, patience in ((1000.0, 60.0), (5.0, 5.0)):
+        async with serving(nursery, session_seconds=seconds) as served:
+            await served.control().open()
+            trio.lowlevel.current_clock().jump(patience - 1)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert len(served.endpoint.sessions) == 1
+            trio.lowlevel.current_clock().jump(2)
+            await served.until(lambda: not served.endpoint.sessions)
 
 
 async def test_session_ends_when_its_user_is_removed(served: Served) -> None:

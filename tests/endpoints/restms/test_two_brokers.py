@@ -3,34 +3,23 @@
 Oslo has pipes and feeds (RestMS's words) of clients over HTTP, Rome exchanges and queues of clients over AMQP.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import pytest
 import trio
 
+from endpoints.patience import patient
 from endpoints.restms.caller import DEFAULT, DOMAIN, Caller, open_restms, read
 from triomq.app import AMQP, Broker, Peer, Synchronise
 from triomq.clients import AMQPChannel, BasicProperties, open_amqp
 from triomq.errors import AccessRefused
 
-PATIENCE = 60.0
-
 HERE = AMQP(host="127.0.0.1", port=0)
 
 
-def _run(test: Callable[[], Awaitable[None]], **options: object) -> None:
-    async def patiently() -> None:
-        with trio.fail_after(PATIENCE):
-            await test()
-
-    trio.run(patiently, **options)  # type: ignore[arg-type]
-
-
-@pytest.fixture(autouse=True)
-def patience(request: pytest.FixtureRequest) -> None:
-    request.node.add_marker(pytest.mark.trio(run=_run), append=False)
+patience = patient(60.0)
 
 
 class Cities(NamedTuple):

@@ -196,8 +196,12 @@ class Publisher:
         if len(contents) > 1 and route.version != self._directory.version:
             if not self._turn.spent:
                 self._look()
-            if self._is_open and isinstance(self._look_up(route, head, contents[0]), ContentRoute):
-                return self.publish_mix([routed] * len(contents), contents, size, confirms, unrouted).messages
+            found = self._look_up(route, head, contents[0]) if self._is_open else None
+            if isinstance(found, ContentRoute):
+                ways = found.find_all(head, contents, self._turn)
+                run = RoutedRun(route, head, contents[: len(ways)], size)
+                self._publish_runs(self._divide(run, ways), confirms, unrouted)
+                return len(ways)
         self.publish(route, head, contents, size, confirms, unrouted)
         return len(contents)
 
@@ -379,7 +383,16 @@ class Publisher:
         unrouted: Unrouted | None,
         delay: float = 0.0,
     ) -> int:
-        admitted = self.admit(runs)
+        return self._publish_runs(self.admit(runs), confirms, unrouted, delay)
+
+    def _publish_runs(
+        self,
+        admitted: Sequence[RoutedRun],
+        confirms: Expecting | None,
+        unrouted: Unrouted | None,
+        delay: float = 0.0,
+    ) -> int:
+        """Publish runs whose routes stand."""
         most = max([len(run.route.queues) for run in admitted], default=0)
         if len(admitted) > 1 and not delay and most * sum([len(run.contents) for run in admitted]) <= AT_ONCE:
             mix = Mix.of(admitted)
@@ -468,22 +481,22 @@ class Publisher:
         route, head, contents, _ = run
         found = self._look_up(route, head, contents[0])
         if isinstance(found, ContentRoute):
-            return self._admit_singly(run, found, version)
+            return self._divide(run, found.find_all(head, contents))
         self._require_open(head, found)
         if self._is_open:
             route.queues, route.version = found, version
             return [run]
         return [run._replace(route=route.found(found, version))]
 
-    def _admit_singly(self, run: RoutedRun, by_content: ContentRoute, version: int) -> list[RoutedRun]:
-        """Admit a run whose messages may go different ways; neighbours with the same way stay together."""
+    def _divide(self, run: RoutedRun, ways: Sequence[tuple[Ref, ...]]) -> list[RoutedRun]:
+        """Admit a run whose messages go different ways; neighbours with the same way stay together."""
         route, head, contents, _ = run
-        ways = by_content.find_all(head, contents)
+        version = self._directory.version
         standing = {queues: route.found(queues, version) for queues in dict.fromkeys(ways)}
         for queues in standing:
             self._require_open(head, queues)
         if len(standing) == 1:
-            return [run._replace(route=standing[ways[0]])]
+            return [RoutedRun(standing[ways[0]], head, contents, sum(map(len, contents)))]
         admitted: list[RoutedRun] = []
         start = 0
         for queues, group in groupby(ways):

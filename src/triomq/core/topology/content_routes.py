@@ -21,7 +21,7 @@ from triomq.core.queue.queue_state import QueueState
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from triomq.actors import Ref
+    from triomq.actors import Ref, Turn
     from triomq.core.routing.guards import GuardGroup
     from triomq.core.routing.sink import Destination, SinkState
     from triomq.core.topology.directory import Directory, Route
@@ -87,15 +87,25 @@ class ContentRoute:
         found = None if remembered is None else remembered.get(encoded)
         return self._look_up(codec, encoded) if found is None else found
 
-    def find_all(self, head: Head, contents: Sequence[bytes]) -> list[Queues]:
-        """Return the queues for each message of a run; raises what ``Directory.route_all`` does."""
+    def find_all(self, head: Head, contents: Sequence[bytes], turn: Turn | None = None) -> list[Queues]:
+        """Return the queues for each message of a run; raises what ``Directory.route_all`` does.
+
+        Args:
+            head: What the messages share.
+            contents: Their bytes.
+            turn: The one whose budget ends it, behind the first message at least; with None it goes to the end.
+        """
         codec, start, stop = head.traits.codec, head.properties_start, head.properties_stop
         remembered = self._remembered.setdefault(codec, {})
         found: list[Queues] = []
         for content in contents:
             encoded = content[start:stop]
             queues = remembered.get(encoded)
-            found.append(self._look_up(codec, encoded) if queues is None else queues)
+            if queues is None:
+                if turn is not None and found and turn.exhausted:
+                    break
+                queues = self._look_up(codec, encoded)
+            found.append(queues)
         return found
 
     def _look_up(self, codec: int, encoded: bytes) -> Queues:

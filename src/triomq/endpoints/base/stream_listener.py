@@ -4,7 +4,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
@@ -30,6 +30,8 @@ from triomq.transports import (
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
     from triomq.transports.websocket import WebSocketTransport
+
+    _Layer: TypeAlias = TLSSocket | WebSocketTransport
 
 _log = logging.getLogger("triomq.endpoints")
 
@@ -79,7 +81,7 @@ class StreamListener(Listener):
         self._sockets: list[trio.SocketListener] = []
         self._addresses: list[Address] = []
         self._accepting: trio.CancelScope | None = None
-        self._shaking_hands: set[TLSSocket | WebSocketTransport] = set()
+        self._shaking_hands: set[_Layer] = set()
         self._poller = Poller()
 
     @property
@@ -171,7 +173,7 @@ class StreamListener(Listener):
         if self._still_listens_to(transport):
             self.connect(transport)
 
-    def _still_listens_to(self, transport: "TLSSocket | WebSocketTransport") -> bool:
+    def _still_listens_to(self, transport: "_Layer") -> bool:
         """End the time for a handshake; close the transport if clients are not accepted any more."""
         self._shaking_hands.discard(transport)
         self._endpoint.timers.discard(transport)
@@ -179,7 +181,7 @@ class StreamListener(Listener):
             transport.close()
         return self._accepting is not None
 
-    def _failed(self, what: str, transport: "TLSSocket | WebSocketTransport", reason: str) -> None:
+    def _failed(self, what: str, transport: "_Layer", reason: str) -> None:
         """Leave the client a while to read why."""
         fields = {
             "endpoint": self._endpoint.ref.name,
@@ -189,12 +191,12 @@ class StreamListener(Listener):
         _log.log(logging.INFO if reason else logging.DEBUG, what, extra={"fields": fields})
         self._end_handshake_after(transport, _ALERT)
 
-    def _end_handshake_after(self, transport: "TLSSocket | WebSocketTransport", seconds: float) -> None:
+    def _end_handshake_after(self, transport: "_Layer", seconds: float) -> None:
         self._shaking_hands.add(transport)
         due = trio.current_time() + seconds
         self._endpoint.timers.set(transport, due, lambda _: self._end_handshake(transport))
 
-    def _end_handshake(self, transport: "TLSSocket | WebSocketTransport") -> None:
+    def _end_handshake(self, transport: "_Layer") -> None:
         transport.close()
         self._shaking_hands.discard(transport)
 

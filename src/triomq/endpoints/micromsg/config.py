@@ -37,7 +37,8 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
         path: Path of a Unix socket to listen on instead; host and port are not used then.
         domain: Where the queues and topics are.
         user: As whom clients work that neither show a certificate nor log in; only where no other machine can connect.
-            Without it ``guest`` there, and nobody elsewhere; empty is nobody in any case.
+            Without it ``guest`` there, and nobody elsewhere, nor over WebSocket, which may come through a proxy from
+            anywhere; empty is nobody in any case.
         window: How many messages either side may have sent that are not acked, at most; clients may choose fewer.
         max_frame: Bytes of the payload of one frame; larger messages come in several.
         max_message_size: Bytes of the largest message.
@@ -83,7 +84,7 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
         super().__post_init__()
         is_open = not (self.path or self.host == "localhost" or is_loopback(self.host))
         if self.user is None:
-            msgspec.structs.force_setattr(self, "user", "" if is_open else _GUEST)
+            msgspec.structs.force_setattr(self, "user", "" if is_open or self.websocket is not None else _GUEST)
         elif self.user and is_open:
             raise ConfigError(
                 f"user: {self.host!r} is open to other machines, and whoever says nothing of itself would work as "

@@ -120,13 +120,10 @@ class MessageIntake:
         if mixed is not None and mixed.count(first) == len(mixed):
             mixed = None  # their properties differ, and say the same to queues
         publisher = self._publishers[run.shape.destination]
-        if mixed is None and first.route.version == self._version:
-            publisher.publish(first.route, first.head, contents, run.size, self._confirms)
-            self._taken = run.last
-            return None
-        # A route that does not stand may have to be found for each message, which a mix does bit by bit.
-        mixed = mixed or [first] * len(contents)
-        taken = publisher.publish_mix(mixed, contents, run.size, self._confirms).messages
+        if mixed is None:
+            taken = publisher.publish_part(first, contents, run.size, self._confirms)
+        else:
+            taken = publisher.publish_mix(mixed, contents, run.size, self._confirms).messages
         self._taken = run.first + taken - 1
         return run.behind(taken) if taken < len(contents) else None
 

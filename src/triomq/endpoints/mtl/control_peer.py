@@ -224,7 +224,8 @@ class MTLControlPeer(MTLPeer):
         self.user = ""
         self.until = inf
         self._login = self.profile = None
-        self._idle_for = _GUEST_SECONDS
+        self._idle_for = min(_GUEST_SECONDS, self.hub.config.session_seconds)
+        self.reschedule()
 
     def _authorize(self, event: AuthorizeReceived) -> bool:
         """Take a step of a log-in, which may take a while."""

@@ -37,6 +37,7 @@ def ask_lease(peer: "MTLControlPeer", event: DataLeaseAsked) -> bool:
     if event.confirm not in offered:
         peer.engine.refuse(501, f"profile {profile.name!r} does not confirm this way; it offers {sorted(offered)}")
         return True
+    peer.system.turn.charge(len(event.resources))
     require = profile.require_reader if event.direction == "reader" else profile.require_writer
     for resource in event.resources:
         require(peer, resource)
