@@ -42,4 +42,9 @@ class AMQPWayOut(WayOut):
 
 
 def _taken(delivery: AMQPDelivery) -> Taken:
-    return Taken(delivery.body, lambda: from_basic(delivery.properties, delivery.routing_key), delivery.accept)
+    return Taken(
+        delivery.body,
+        lambda: from_basic(delivery.properties, delivery.routing_key),
+        delivery.accept,
+        delivery.redelivered,
+    )

@@ -24,6 +24,8 @@ class Taken(NamedTuple):
     read: Callable[[], Said]
     """Returns what is said of it."""
     accept: Callable[[], None]
+    again: bool | None = None
+    """Whether it may have been out with a consumer before; None if that is not told."""
 
 
 class Consumed(Generic[T]):

@@ -58,7 +58,7 @@ class ReleasedWayOut(EMQPWayOut):
 
 
 def _taken(job: EMQPJob) -> Taken:
-    return Taken(job.message, lambda: _said(job), job.reply)
+    return Taken(job.message, lambda: _said(job), job.reply, job.attempt > 1 if job.attempt else None)
 
 
 def _said(job: EMQPJob) -> Said:

@@ -64,7 +64,7 @@ def _number(value: object) -> object:
 
 
 def _taken(delivery: MicroMsgDelivery) -> Taken:
-    return Taken(delivery.body, lambda: _said(delivery.properties), delivery.accept)
+    return Taken(delivery.body, lambda: _said(delivery.properties), delivery.accept, delivery.redelivered)
 
 
 def _said(values: Mapping[str, PropertyValue]) -> Said:

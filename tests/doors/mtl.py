@@ -36,4 +36,6 @@ class MTLWayOut(WayOut):
 
 
 def _taken(delivery: MTLDelivery) -> Taken:
-    return Taken(delivery.body, lambda: from_basic(delivery.properties, delivery.address), delivery.accept)
+    return Taken(
+        delivery.body, lambda: from_basic(delivery.properties, delivery.address), delivery.accept, delivery.redelivered
+    )

@@ -46,7 +46,7 @@ class ProgramWayOut(WayOut):
 
 
 def _taken(delivery: Delivery) -> Taken:
-    return Taken(delivery.body, lambda: _said(delivery), delivery.accept)
+    return Taken(delivery.body, lambda: _said(delivery), delivery.accept, delivery.redelivered)
 
 
 def _said(delivery: Delivery) -> Said:

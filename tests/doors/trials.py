@@ -75,11 +75,17 @@ async def require_rest(consumed: Consumed[Any]) -> None:
     """See that all comes that was not accepted: what was out with the other one as soon as it is known to be dead."""
     missing = set(range(KILLED_AFTER, 1000))
     numbers: list[int] = []
+    marks: dict[int, bool | None] = {}
     while missing:
-        numbers += [BODIES.index(body) for body in await accept(consumed, 1)]
+        (message,) = await consumed.take(1)
+        message.accept()
+        numbers.append(BODIES.index(message.body))
+        marks[numbers[-1]] = message.again
         missing.discard(numbers[-1])
-    assert len(set(numbers)) == len(numbers)
+    assert len(marks) == len(numbers)
     assert sum(after < before for before, after in pairwise(numbers)) <= 1  # each of the two parts is in order
+    assert marks.get(KILLED_AFTER - 1) is not False  # it was out, and what its consumer said of it never left
+    assert marks[999] is not True
 
 
 async def require_end(consumed: Consumed[Any]) -> None:
