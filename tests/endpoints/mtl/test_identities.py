@@ -224,6 +224,19 @@ async def test_old_peers_are_let_in_on_the_loopback_alone(nursery: trio.Nursery)
             await stream.aclose()
 
 
+async def test_message_of_very_many_frames_is_dropped_and_its_peer_goes_on(served: Served) -> None:
+    control = await served.control().work_with("plain")
+    leased = await control.lease("Writer")
+    data = served.data()
+    await data.say(*[b"x"] * 30_000)
+    await data.say(*[b""] * 30_000)
+    assert await data.ask("lease", 1, leased["lease"]) == 200
+    assert served.endpoint.troubles["frames"] == 2
+    attacker = served.control(zmq.DEALER)
+    await attacker.socket.send([b""] * 30_000)
+    assert (await attacker.open()).code == 401
+
+
 async def test_what_is_not_zeromq_or_is_too_large_ends_its_own_connection(served: Served) -> None:
     with trio.fail_after(60):
         async with await trio.open_tcp_stream("127.0.0.1", served.endpoint.control.port) as stream:

@@ -44,8 +44,8 @@ HELD_BYTES: Final = 4 * 1024 * 1024
 
 LARGE: Final = 128 * 1024
 """Bytes from which a frame is large, and is handed over without being copied, so that pyzmq can tell when libzmq has
-written it: 20 µs more at this size, and fewer from 256 KiB on. All smaller ones of a peer together are 25 MiB at most
-where libzmq holds 200."""
+written it, by a thread that it has for that: 20 µs more at this size, and fewer from 256 KiB on. All smaller ones of a
+peer together are 25 MiB at most where libzmq holds 200."""
 
 OUTBOX_BYTES: Final = 1024 * 1024
 """Bytes of messages that wait for one peer; what a fast network takes in 10 ms."""
