@@ -54,9 +54,6 @@ class Wire:
         self._sent: list[bytes | memoryview] = []
         self._may_read = trio.Event()
 
-    def client_name(self, kind: str) -> str:
-        return ""
-
     async def feed(self, data: bytes) -> None:
         """Send octets to the broker, once it reads; ``b""`` is the end."""
         while not self._may_read.is_set():
