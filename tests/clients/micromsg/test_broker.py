@@ -222,6 +222,31 @@ async def test_subscription_with_an_id_misses_nothing_while_the_connection_is_lo
             nursery.cancel_scope.cancel()
 
 
+async def test_connections_that_are_cut_again_and_again_lose_nothing_that_was_acked(broker: Broker, url: str) -> None:
+    count, found = 3000, list[int]()
+    async with trio.open_nursery() as nursery:
+        proxy = Proxy("127.0.0.1", int(url.rpartition(":")[2]), nursery)
+        await proxy.listen()
+        place = f"micromsg://127.0.0.1:{proxy.port}?window=50"
+        async with (
+            open_micromsg(place, reconnect=SOON) as publisher,
+            open_micromsg(place, reconnect=SOON) as reader,
+            reader.subscribe("queue/q") as messages,
+        ):
+            nursery.start_soon(publish_all, publisher, "queue/q", count)
+            async for message in messages:
+                message.accept()
+                found.append(int(message.body))
+                if len(found) % 400 == 0:
+                    proxy.cut()
+                if len(set(found)) == count:
+                    break
+            assert set(found) == set(range(count))
+            assert reader.statistics().reconnects >= 5
+            assert publisher.statistics().reconnects >= 3
+        nursery.cancel_scope.cancel()
+
+
 async def test_client_over_tls_trusts_whom_it_is_told_to(broker: Broker, tmp_path: Path) -> None:
     listening = await broker.listen(MicroMsg(port=0, tls=Files(tmp_path).tls()))
     await broker.declare_queue("q")

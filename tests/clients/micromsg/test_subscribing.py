@@ -9,7 +9,7 @@ import trio.testing
 from clients.micromsg.stub import SETTINGS, Place, StubPeer, both, open_connection, open_pair
 from triomq.clients import FilterCondition, MicroMsgConnection, MicroMsgSubscription, MicroMsgUrl
 from triomq.errors import ConsumerCancelled, LocalProtocolError, NotFound, Refused, RemoteProtocolError
-from triomq.protocols.micromsg import MessagesAcked, Settings, SubscribeAsked, encode_properties
+from triomq.protocols.micromsg import MessagesAcked, Settings, SubscribeAsked, UnsubscribeAsked, encode_properties
 
 AGAIN = encode_properties({"redelivered": 1})
 
@@ -228,6 +228,20 @@ async def test_what_comes_between_unsubscribe_and_its_answer_is_acked_and_droppe
         assert served.micromsg.statistics().buffered == 0
 
 
+async def test_peer_that_answers_no_commands_may_send_on_for_a_while(autojump_clock: object) -> None:
+    optional = tuple(each for each in SETTINGS.optional if each.name != "x-reply")
+    async with open_pair(Place(Settings(identity="stub", heartbeat=0, optional=optional))) as (micromsg, peer):
+        async with micromsg.subscribe("topic/orders"):
+            await peer.expect(SubscribeAsked)
+        await peer.send("topic/orders", b"a", b"b")
+        await peer.expect(UnsubscribeAsked)
+        assert await peer.expect(MessagesAcked) == MessagesAcked(2, 2)
+        assert micromsg.statistics().buffered == 0
+        async with micromsg.subscribe("topic/orders") as messages:
+            await peer.send("topic/orders", b"c")
+            assert await take(messages, 1) == [b"c"]
+
+
 async def test_all_is_subscribed_again_when_the_connection_is_back(autojump_clock: object) -> None:
     async with Subscribed("queue/jobs", filter="", id="s1") as served:
         await served.peer.send("queue/jobs", b"a", b"b", b"c")
@@ -241,6 +255,22 @@ async def test_all_is_subscribed_again_when_the_connection_is_back(autojump_cloc
         first.accept()  # of the connection that was lost: it must not accept the new first one
         served.peer = again
         await served.leave()
+
+
+async def test_messages_that_come_with_the_answer_of_a_connection_that_is_back_are_acked(
+    autojump_clock: object,
+) -> None:
+    async with Subscribed("queue/jobs") as served:
+        await served.peer.hang_up()
+        again = await served.place.accept()
+        asked = await again.expect(SubscribeAsked)
+        again.engine.send_messages("queue/jobs", b"", [b"a"])
+        again.engine.answer_command(asked.number, 200, "OK")
+        again.engine.send_messages("queue/jobs", b"", [b"b"])
+        await again.flush()
+        for message in [await anext(served.messages) for _ in range(2)]:
+            message.accept()
+        assert await again.expect(MessagesAcked) == MessagesAcked(2, 2)
 
 
 @pytest.mark.parametrize(("id_", "kept"), [("", True), ("s1", False)])

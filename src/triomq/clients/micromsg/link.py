@@ -84,7 +84,6 @@ class MicroMsgLink(TransportLink):
         """Whether it makes sense to connect again after this end."""
         self.is_ready = False
         """Whether we are let in, and messages may be sent."""
-        self.has_acks = False
         self.held = False
         """Whether nothing is to be sent, since the peer takes no bytes."""
         self.buffered = 0
@@ -98,6 +97,11 @@ class MicroMsgLink(TransportLink):
         self._is_closing = self._ends_when_drained = False
         self._armed = True
         self._writer: trio.lowlevel.Task | None = None
+
+    @property
+    def has_acks(self) -> bool:
+        """Whether messages are acknowledged, in both directions."""
+        return self.engine.window > 0
 
     # Tasks
 
@@ -230,7 +234,6 @@ class MicroMsgLink(TransportLink):
 
     def get_ready(self) -> None:
         """Send messages from now on."""
-        self.has_acks = self.engine.window > 0
         self.is_ready = True
         self.write_later()
 

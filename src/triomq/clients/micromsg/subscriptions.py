@@ -25,6 +25,7 @@ class Subscriptions:
         self.pushed = MicroMsgSubscription("")
         """What the peer sends to destinations that nobody has subscribed."""
         self._open: dict[str, MicroMsgSubscription] = {}
+        self._left: dict[str, MicroMsgSubscription] = {}  # what the peer may still send on the present link
         self._begun: set[MicroMsgSubscription] = set()
         self._commands: dict[int, MicroMsgSubscription] = {}  # by the number of their SUBSCRIBE on the present link
 
@@ -50,6 +51,7 @@ class Subscriptions:
                 "or open another connection"
             )
         self._open[name] = subscription
+        self._left.pop(name, None)
 
     async def begin(self, link: MicroMsgLink, subscription: MicroMsgSubscription) -> None:
         """Subscribe on a link.
@@ -101,13 +103,16 @@ class Subscriptions:
                 except TriomqError:
                     pass  # nobody wants to know
         self._commands = {number: each for number, each in self._commands.items() if each is not subscription}
-        del self._open[name_of(subscription.destination)]
+        name = name_of(subscription.destination)
+        del self._open[name]
+        self._left[name] = subscription
 
     # What links tell
 
     def took(self, link: MicroMsgLink, run: MicroMessageRun) -> None:
         """Take messages."""
-        self._open.get(name_of(run.shape.destination), self.pushed).take(run, link)
+        name = name_of(run.shape.destination)
+        (self._open.get(name) or self._left.get(name) or self.pushed).take(run, link)
 
     def told(self, answer: CommandAnswered) -> None:
         """End a subscription that the broker has ended: it answers to its SUBSCRIBE a second time."""
@@ -122,6 +127,7 @@ class Subscriptions:
     def lost(self) -> None:
         """Note that the link has ended."""
         self._commands.clear()
+        self._left.clear()
         for subscription in (*self._open.values(), self.pushed):
             subscription.lost()
 
