@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from peers.micromsg_peer import (
+    DEADLINE,
     ERROR,
     EXTENSION,
     Frame,
@@ -27,6 +28,7 @@ from peers.served import Served, open_served
 from peers.sharp_messaging import LARGEST, TYPE, WINDOW, ProgramDied, SharpClient, SharpServer, SharpSide
 from ports import free_port
 from triomq.clients import HandshakeExtension, Reconnect, open_micromsg
+from triomq.errors import RemoteProtocolError
 
 OPTIONS = (
     "dynamic_topics = true",
@@ -369,6 +371,33 @@ def test_what_sharp_messaging_dies_of_is_noticed_here() -> None:
             theirs.sendall(encode(frame))
             with pytest.raises(ProgramDied):
                 print(what, side.read(1))
+
+
+async def test_our_client_tells_a_server_that_breaks_a_rule(sharp: SharpPlace) -> None:
+    def serve() -> Frame:
+        connection, _ = sharp.listener.accept()
+        with connection:
+            connection.settimeout(DEADLINE)
+            reader = Reader(connection)
+            reader.handshake()
+            connection.sendall(encode_handshake(Handshake(b"server", b"", b"")))
+            reader.handshake()
+            connection.sendall(b"\xff")
+            return reader.frame()
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            told = list[Frame]()
+
+            @nursery.start_soon
+            async def run() -> None:
+                told.append(await trio.to_thread.run_sync(serve))
+
+            async with open_micromsg(sharp.url.partition("?")[0]) as micromsg, micromsg.read_pushed() as pushed:
+                with pytest.raises(RemoteProtocolError, match="does not keep to MicroMsg2: 400"):
+                    await anext(pushed)
+        assert told[0].kind == ERROR
+        assert told[0].payload.startswith(b"400 ")
 
 
 # Kill -9

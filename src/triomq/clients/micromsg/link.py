@@ -184,10 +184,12 @@ class MicroMsgLink(TransportLink):
             handler = _HANDLERS.get(type(event))
             if handler is not None:
                 handler(self, event)
-        if self.error is None:
-            self.write()
-            if self.engine.outbox.finished and not self._is_closing:
-                self.end(Disconnected(f"the connection to {self.place} has ended"))
+        if self.error is not None:
+            self._flush()  # what the peer is told about it
+            return
+        self.write()
+        if self.engine.outbox.finished:
+            self.end(Disconnected(f"the connection to {self.place} has ended"))
         if self.buffered > BUFFERED_MOST and not self._paused and not self._expects:
             self._pause(paused=True)
 
