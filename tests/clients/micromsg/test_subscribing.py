@@ -200,6 +200,19 @@ async def test_subscription_that_the_broker_ends_says_so_behind_what_has_come(au
                 await anext(served.messages)
 
 
+async def test_leaving_what_the_broker_has_ended_frees_the_window_too(autojump_clock: object) -> None:
+    async with Subscribed("queue/jobs") as served:
+        await served.peer.send("queue/jobs", b"a", b"b")
+        served.peer.engine.answer_command(served.asked.number, 404, "the queue was deleted")
+        await served.peer.flush()
+        assert await take(served.messages, 2) == [b"a", b"b"]
+        with pytest.raises(ConsumerCancelled):
+            await anext(served.messages)
+        await served._subscription.__aexit__(None, None, None)
+        del served._subscription
+        assert await served.peer.expect(MessagesAcked) == MessagesAcked(2, 2)
+
+
 async def test_leaving_the_block_frees_the_window_behind_the_unsubscribe(autojump_clock: object) -> None:
     async with Subscribed("queue/jobs") as served:
         await served.peer.send("queue/jobs", b"a", b"b", b"c")

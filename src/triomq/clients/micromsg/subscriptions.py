@@ -93,15 +93,18 @@ class Subscriptions:
         """Unsubscribe; what was not accepted goes back to its queue."""
         subscription.end()
         self._begun.discard(subscription)
-        if link is not None and link.error is None and subscription in self._commands.values():
+        if link is not None and link.error is None:
             link.write()  # what was accepted must not go back
-            number = link.engine.unsubscribe(subscription.destination, subscription.id)
-            subscription.give_back()
-            with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
-                try:
-                    await link.ask(number)
-                except TriomqError:
-                    pass  # nobody wants to know
+            if subscription in self._commands.values():
+                number = link.engine.unsubscribe(subscription.destination, subscription.id)
+                subscription.give_back()
+                with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
+                    try:
+                        await link.ask(number)
+                    except TriomqError:
+                        pass  # nobody wants to know
+            else:  # the peer has ended it, and with it has taken back what was not acknowledged
+                subscription.give_back()
         self._commands = {number: each for number, each in self._commands.items() if each is not subscription}
         name = name_of(subscription.destination)
         del self._open[name]
