@@ -122,8 +122,7 @@ async def test_client_goes_through_tls(tmp_path: Path) -> None:
 async def test_micromsg_goes_over_websocket() -> None:
     async with served(MicroMsg(host="127.0.0.1", port=0, websocket=WebSocket())) as broker:
         await broker.declare_queue("q")
-        url = f"ws://127.0.0.1:{broker.listening[0].port}/"
-        async with open_micromsg(url) as micromsg:
+        async with open_micromsg(url_of(broker, "/")) as micromsg:
             await micromsg.publish("queue/q", b"hello")
         message = await broker.queue("q").get()
         assert message is not None

@@ -10,7 +10,7 @@ from endpoints.conftest import Connect, knock_out
 from triomq import User
 from triomq.app import Broker
 from triomq.core import Properties
-from triomq.protocols import decode_properties
+from triomq.protocols import BasicProperties, decode_properties, encode_properties
 from triomq.protocols.amqp import ControlRequest, ControlResponse
 from triomq.protocols.control import (
     BrowseQueue,
@@ -80,12 +80,23 @@ async def test_body_is_shown_as_far_as_it_fits_with_its_size(broker: Broker, con
     assert decode_properties(first.properties).type == "t"
 
 
-async def test_properties_that_do_not_fit_are_left_out(broker: Broker, connect: Connect) -> None:
-    client = await connect(frame_max=4096)
-    await broker.declare_queue("q")
-    await broker.publish("", "q", b"body", Properties(headers={"long": "x" * 5000}))
+async def test_properties_that_do_not_fit_are_left_out(connect: Connect) -> None:
+    wide, client = await connect(frame_max=131_072), await connect(frame_max=4096)
+    await wide.declare("q")
+    headers = BasicProperties(headers={"long": "x" * 5000})
+    await wide.send(1, "", "q", b"body", properties=encode_properties(headers))
     ((message,), _) = await ask_all(client, BrowseQueue("q"))
     assert (message.properties, message.body, message.size) == (None, b"", 4)
+
+
+async def test_headers_of_another_protocol_that_do_not_fit_are_left_out(broker: Broker, connect: Connect) -> None:
+    client = await connect(frame_max=4096)
+    await broker.declare_queue("q")
+    await broker.publish("", "q", b"body", Properties(type="t", headers={"long": "x" * 5000}))
+    ((message,), _) = await ask_all(client, BrowseQueue("q"))
+    assert message.properties is not None
+    assert decode_properties(message.properties) == BasicProperties(type="t", delivery_mode=2)
+    assert (message.body, message.size) == (b"body", 4)
 
 
 async def test_queue_that_is_being_restarted_answers_when_it_runs_again(client: Client, broker: Broker) -> None:
