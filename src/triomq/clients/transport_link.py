@@ -21,8 +21,10 @@ CLOSE_TIMEOUT = 2.0
 """Seconds that a broker gets to answer our close."""
 
 
-class TimedEngine(Protocol):
-    """An engine that has to look at the time now and then."""
+class LinkEngine(Protocol):
+    """What a link asks of an engine, whatever it speaks."""
+
+    reading_paused: bool
 
     def handle_timer(self, now: float) -> None:
         """Handle what is due."""
@@ -40,14 +42,20 @@ class TransportLink:
         engine: The protocol, in the client's role.
     """
 
-    def __init__(self, transport: Transport, poller: Poller, engine: TimedEngine) -> None:
+    def __init__(self, transport: Transport, poller: Poller, engine: LinkEngine) -> None:
         self.ended = trio.Event()
         self.error: TriomqError | None = None
+        self.armed = True
+        """Whether what is sent now will be written soon; so it is also before the first task waits for it."""
+        self.buffered = 0
+        """Bytes that consumers without a prefetch have not taken."""
         self._transport = transport
         self._poller = poller
-        self._timed = engine
+        self._any_engine = engine
         self._timer = trio.Event()
         self._due = math.inf
+        self._writer: trio.lowlevel.Task | None = None
+        self._paused = False
 
     async def run(self) -> None:
         """Serve until the end; then everything that waits knows why."""
@@ -75,14 +83,14 @@ class TransportLink:
         """Call the engine when it asks for that, with one timer for all its deadlines."""
         while True:
             self._timer = trio.Event()
-            self._timed.handle_timer(trio.current_time())
+            self._any_engine.handle_timer(trio.current_time())
             self._handle_events()
             self._due = self._next_due()
             with trio.move_on_at(self._due):
                 await self._timer.wait()
 
     def _next_due(self) -> float:
-        due = self._timed.next_timer()
+        due = self._any_engine.next_timer()
         return math.inf if due is None else due
 
     def _keep_due(self) -> None:
@@ -90,8 +98,50 @@ class TransportLink:
         if self._next_due() < self._due:
             self._timer.set()
 
+    # Writing what several tasks have given, at once
+
     async def _run_writer(self) -> None:
-        """Write what has gathered, again and again."""
+        self._writer = trio.lowlevel.current_task()
+        while True:
+            self._write_all()
+            self.armed = False
+            await trio.lowlevel.wait_task_rescheduled(self._stop_writing)
+
+    def _stop_writing(self, raise_cancel: object) -> trio.lowlevel.Abort:
+        self.armed = True  # the writer task has ended and cannot be woken
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def write_later(self) -> None:
+        """Write what waits when the tasks that run now have had their turn."""
+        if not self.armed and self._writer is not None:
+            self.armed = True
+            trio.lowlevel.reschedule(self._writer)
+
+    # Reading no more than consumers take
+
+    def taken(self, size: int) -> None:
+        """Count bytes that a consumer without a prefetch has taken from its buffer."""
+        self.buffered -= size
+        if self._paused and self.buffered <= BUFFERED_MOST // 2:
+            self.pause(paused=False)
+
+    def expecting(self) -> None:
+        """Read on, since a task waits for a reply."""
+        if self._paused:
+            self.pause(paused=False)
+
+    def pause(self, *, paused: bool) -> None:
+        """Read nothing, or again."""
+        self._paused = self._any_engine.reading_paused = paused
+        if paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    # What protocols do
+
+    def _write_all(self) -> None:
+        """Write what has gathered."""
         raise NotImplementedError
 
     def _begin(self) -> None:

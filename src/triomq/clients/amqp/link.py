@@ -80,15 +80,10 @@ class Link(TransportLink):
         self.held = False
         """Whether publishing must wait: the broker has blocked it, or takes no bytes."""
         self.may_publish = trio.lowlevel.ParkingLot()
-        self.buffered = 0
         self.secrets: list[PendingReply[None]] = []
         self._untaken = 0
         self._full = False
-        self._paused = False
-        self.armed = True
-        """Whether what is sent now will be written soon; so it is also before the first task waits for it."""
         self._spoke = False
-        self._writer: trio.lowlevel.Task | None = None
         self._unsettled: list[Acks] = []
 
     # Tasks
@@ -100,29 +95,12 @@ class Link(TransportLink):
     def _close(self) -> None:
         self.end(Disconnected(f"the connection to {self.place} was closed by this program"))
 
-    async def _run_writer(self) -> None:
-        self._writer = trio.lowlevel.current_task()
-        while True:
-            self._write_all()
-            self.armed = False
-            await trio.lowlevel.wait_task_rescheduled(self._stop_writing)
-
-    def _stop_writing(self, raise_cancel: object) -> trio.lowlevel.Abort:
-        self.armed = True  # the writer task has ended and cannot be woken
-        return trio.lowlevel.Abort.SUCCEEDED
-
     # Sending
 
     def send(self, channel: int, method: Method) -> None:
         """Send a method; it leaves when the tasks that run now have had their turn."""
         self.engine.send_method(channel, method)
         self.write_later()
-
-    def write_later(self) -> None:
-        """Write what waits when the tasks that run now have had their turn."""
-        if not self.armed and self._writer is not None:
-            self.armed = True
-            trio.lowlevel.reschedule(self._writer)
 
     def write(self, unsent: int = 0) -> None:
         """Write what waits: now if it is much or the first since the broker sent something, else with what follows."""
@@ -195,30 +173,12 @@ class Link(TransportLink):
         if self.engine.outbox.finished and self.error is None:
             self.end(Disconnected(f"the connection to {self.place} has ended"))
         if self.buffered > BUFFERED_MOST and not self._paused and not self.expects:
-            self._pause(paused=True)
+            self.pause(paused=True)
 
     @property
     def expects(self) -> bool:
         """Whether a task waits for a reply: then reading goes on, whatever else may come with it."""
         return bool(self.secrets) or any(line.expects for line in self.lines.values())
-
-    def taken(self, size: int) -> None:
-        """Count bytes that a consumer without a prefetch has taken from its buffer."""
-        self.buffered -= size
-        if self._paused and self.buffered <= BUFFERED_MOST // 2:
-            self._pause(paused=False)
-
-    def expecting(self) -> None:
-        """Read on, since a task waits for a reply."""
-        if self._paused:
-            self._pause(paused=False)
-
-    def _pause(self, *, paused: bool) -> None:
-        self._paused = self.engine.reading_paused = paused
-        if paused:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
 
     # What concerns the connection as a whole
 

@@ -69,7 +69,6 @@ class DirectLink(TransportLink):
         self._place = place
         self._take = take
         self._untaken = 0
-        self._to_write = trio.Event()
         self._finishing = False
         self._drained = trio.Event()
 
@@ -79,20 +78,17 @@ class DirectLink(TransportLink):
     def _close(self) -> None:
         self.end(Disconnected(f"the direct connection to {self._place} was closed by this program"))
 
-    async def _run_writer(self) -> None:
-        while True:
-            self.flush()
-            self._to_write = trio.Event()
-            await self._to_write.wait()
-
     # Sending
+
+    def _write_all(self) -> None:
+        self.flush()
 
     def write(self) -> None:
         """Write what waits: now if it is much, else with what other tasks add."""
         if self.engine.outbox.unsent >= WRITE_AT:
             self.flush()
         else:
-            self._to_write.set()
+            self.write_later()
 
     @trio.lowlevel.enable_ki_protection
     def flush(self) -> None:
@@ -139,14 +135,6 @@ class DirectLink(TransportLink):
         """Read bytes; called by the transport."""
         self.engine.receive_data(data)
         self._handle_events()
-
-    def pause(self, *, paused: bool) -> None:
-        """Read nothing, or again."""
-        self.engine.reading_paused = paused
-        if paused:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
 
     def _handle_events(self) -> None:
         for event in self.engine.events():

@@ -86,17 +86,12 @@ class MicroMsgLink(TransportLink):
         """Whether we are let in, and messages may be sent."""
         self.held = False
         """Whether nothing is to be sent, since the peer takes no bytes."""
-        self.buffered = 0
-        """Bytes that subscribers have not taken."""
         self._owner = owner
         self._accepted: list[int] = []
         self._login: PendingReply[SASLChallenged | SASLAccepted] | None = None
         self._answers: dict[int, PendingReply[CommandAnswered]] = {}
         self._untaken = 0
-        self._paused = False
         self._is_closing = self._ends_when_drained = False
-        self._armed = True
-        self._writer: trio.lowlevel.Task | None = None
 
     @property
     def has_acks(self) -> bool:
@@ -112,29 +107,15 @@ class MicroMsgLink(TransportLink):
     def _close(self) -> None:
         self.end(Disconnected(f"the connection to {self.place} was closed by this program"))
 
-    async def _run_writer(self) -> None:
-        self._writer = trio.lowlevel.current_task()
-        while True:
-            self.write()
-            self._armed = False
-            await trio.lowlevel.wait_task_rescheduled(self._stop_writing)
-
-    def _stop_writing(self, raise_cancel: object) -> trio.lowlevel.Abort:
-        self._armed = True  # the writer task has ended and cannot be woken
-        return trio.lowlevel.Abort.SUCCEEDED
-
     # Sending
-
-    def write_later(self) -> None:
-        """Write what waits when the tasks that run now have had their turn."""
-        if not self._armed and self._writer is not None:
-            self._armed = True
-            trio.lowlevel.reschedule(self._writer)
 
     def accept(self, number: int) -> None:
         """Acknowledge a message, with all that is accepted in this turn."""
         self._accepted.append(number)
         self.write_later()
+
+    def _write_all(self) -> None:
+        self.write()
 
     @trio.lowlevel.enable_ki_protection
     def write(self) -> None:
@@ -191,29 +172,11 @@ class MicroMsgLink(TransportLink):
         if self.engine.outbox.finished:
             self.end(Disconnected(f"the connection to {self.place} has ended"))
         if self.buffered > BUFFERED_MOST and not self._paused and not self._expects:
-            self._pause(paused=True)
+            self.pause(paused=True)
 
     @property
     def _expects(self) -> bool:
         return bool(self._answers) or (self.has_acks and self._owner.expects)
-
-    def taken(self, size: int) -> None:
-        """Count bytes that a subscriber has taken."""
-        self.buffered -= size
-        if self._paused and self.buffered <= BUFFERED_MOST // 2:
-            self._pause(paused=False)
-
-    def expecting(self) -> None:
-        """Read on, since somebody waits for an ack or an answer."""
-        if self._paused:
-            self._pause(paused=False)
-
-    def _pause(self, *, paused: bool) -> None:
-        self._paused = self.engine.reading_paused = paused
-        if paused:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
 
     # Asking
 
@@ -278,7 +241,7 @@ class MicroMsgLink(TransportLink):
         self._flush()
         self._transport.end_sending()
         if self._paused:
-            self._pause(paused=False)  # what has come and is not read would make the system drop what we sent last
+            self.pause(paused=False)  # what has come and is not read would make the system drop what we sent last
         self._ends_when_drained = not by_half
         self._transport.notify_drained()
         with trio.move_on_after(CLOSE_TIMEOUT):
