@@ -1,7 +1,7 @@
 """How large each package of triomq is, in logical lines, beside the budget that ``docs/topics/packages.toml`` gives it.
 
-A logical line is a NEWLINE token that ends no docstring: a statement counts once however it is wrapped, and
-comments, docstrings and empty lines do not count. So no lines are saved by explaining less.
+A logical line is a NEWLINE token that ends no documenting string: a statement counts once however it is wrapped, and
+comments, docstrings, strings below constants and empty lines do not count. So no lines are saved by explaining less.
 
     python benchmarks/sizes.py              # packages
     python benchmarks/sizes.py --parts      # and their sub-packages
@@ -19,20 +19,18 @@ SOURCE = ROOT / "src" / "triomq"
 TABLE = ROOT / "docs" / "topics" / "packages.toml"
 
 
-def docstring_ends(tree: ast.Module) -> set[int]:
-    """Return the lines on which docstrings end."""
-    documented = (
-        node
+def documentation_ends(tree: ast.Module) -> set[int]:
+    """Return the lines on which docstrings, and strings that stand below constants, end."""
+    return {
+        node.end_lineno or 0
         for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and ast.get_docstring(node, clean=False) is not None
-    )
-    return {node.body[0].end_lineno or 0 for node in documented}
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    }
 
 
 def logical_lines(path: Path) -> int:
     """Count the logical lines of one file."""
-    documented = docstring_ends(ast.parse(path.read_bytes()))
+    documented = documentation_ends(ast.parse(path.read_bytes()))
     with path.open("rb") as file:
         tokens = list(tokenize.tokenize(file.readline))
     return sum(token.type == tokenize.NEWLINE and token.start[0] not in documented for token in tokens)

@@ -1,15 +1,16 @@
 """How many files and packages one message goes through, from socket to socket: a measure of how readable its way is.
 
-A broker runs in this process and pika in a thread of it; messages of a warm connection are traced with
-``sys.setprofile``. Printed are the Python calls inside triomq, how many different functions and files they are in, and
-how often the next call is in another file or package.
+A broker runs in this process and a client in a thread of it: pika for AMQP, ours for the other protocols. Messages of a
+warm connection are traced with ``sys.setprofile``, which is on in the broker's thread alone. Printed are the Python
+calls inside triomq, how many different functions and files they are in, and how often the next call is in another file
+or package.
 
-Counted is everything that one message makes the broker do: from its first octets on the socket until the broker is
-idle again, so what follows the delivery belongs to it as well, such as settling and, where there is a store, its answer
-to the commit. A coroutine that goes on counts as a call, as ``sys.setprofile`` reports it. Left out are timer tasks and
+Counted is everything that one message makes the broker do: from its first octets on the socket until the broker is idle
+again, so what follows the delivery belongs to it as well, such as settling and, where there is a store, its answer to
+the commit. A coroutine that goes on counts as a call, as ``sys.setprofile`` reports it. Left out are timer tasks and
 two loops that run whether there is a message or not: the supervisor's around each task, the poller's around all
-sockets. The broker is held while pika writes, so that it reads all frames of the message at once. Tasks may still take
-turns in another order: the most frequent trace is printed, and how frequent it is.
+sockets. The broker is held while the client writes, so that it reads all frames of the message at once. Tasks may still
+take turns in another order: the most frequent trace is printed, and how frequent it is.
 
     python benchmarks/trip.py
     python benchmarks/trip.py --show      # every call, in order
@@ -21,25 +22,31 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pika
 import trio
 import trio.testing
+from trio.lowlevel import TrioToken
 
 import triomq
-from triomq import AMQP, open_broker
+from triomq import AMQP, EMQP, MTL, RestMS, Tap, open_broker
+from triomq.chunks import RecordRun, encode_chunk
+from triomq.clients import open_emqp, open_emqp_worker, open_mtl, open_restms, open_tap
 
 SOURCE = str(Path(triomq.__file__).parent) + "/"
 WARM_UP = 3
 """Messages before the first that is traced: caches are filled, routes found."""
 TRACED = 15
 """Messages that are traced; the most frequent trace is printed."""
+BODY = b"x" * 100
+STREAM = "records"
 IDLE = 0.15
 """Seconds without any task that runs, after which the broker is idle: a commit takes less."""
 
@@ -99,59 +106,138 @@ def changes(values: list[str]) -> int:
     return sum(before != after for before, after in pairwise(values))
 
 
-class Client:
-    """A pika connection with a consumer, used from a thread: publishes one message and waits until it has come."""
-
-    def __init__(self, port: int, *, durable: bool) -> None:
-        self._connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, heartbeat=0))
-        self._channel = self._connection.channel()
-        self._channel.queue_declare("trip", durable=durable)
-        self._properties = pika.BasicProperties(delivery_mode=2) if durable else None
-        if durable:
-            self._channel.confirm_delivery()
-        self._arrived = 0
-        self._channel.basic_consume("trip", self._receive, auto_ack=True)
-
-    def _receive(self, *details: object) -> None:
-        self._arrived += 1
-
-    def send(self) -> None:
-        """Publish, and wait for the delivery and, if it is durable, for the confirm."""
-        wanted = self._arrived + 1
-        self._channel.basic_publish("", "trip", b"x" * 100, self._properties)
-        while self._arrived < wanted:
-            self._connection.process_data_events(0.5)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+Trip = Callable[[], Awaitable[object]]
+"""What a client does once: sends something, and waits until all has come that belongs to it."""
 
 
-Hold = Callable[[Callable[[float], None], float], None]
+class Way(NamedTuple):
+    """One kind of message, and the client that sends it, in a thread with a loop of its own."""
+
+    title: str
+    door: AMQP | RestMS | EMQP | MTL | Tap
+    client: Callable[[int], AbstractAsyncContextManager[Trip]]
+    durable: bool = False
 
 
-def drive(port: int, trace: Trace, found: Counter[tuple[Call, ...]], hold: Hold, *, durable: bool) -> None:
+@asynccontextmanager
+async def pika_client(port: int, *, durable: bool = False) -> AsyncIterator[Trip]:
+    """Publish over a connection with a consumer, and wait for the delivery and, if it is durable, for the confirm."""
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, heartbeat=0))
+    channel = connection.channel()
+    channel.queue_declare("trip", durable=durable)
+    properties = pika.BasicProperties(delivery_mode=2) if durable else None
+    if durable:
+        channel.confirm_delivery()
+    arrived = list[object]()
+    channel.basic_consume("trip", lambda *delivery: arrived.append(delivery), auto_ack=True)
+
+    async def trip() -> None:
+        arrived.clear()
+        channel.basic_publish("", "trip", BODY, properties)
+        while not arrived:
+            connection.process_data_events(0.5)
+
+    yield trip
+    connection.close()
+
+
+@asynccontextmanager
+async def restms_client(port: int) -> AsyncIterator[Trip]:
+    """POST a message to a feed; a pipe that is joined to it has it in its stream of events, and deletes it."""
+    url = f"http://guest:guest@127.0.0.1:{port}"
+    async with open_restms(url) as restms, restms.open_pipe() as pipe:
+        feed = await restms.create_feed("trip", "fanout")
+        await pipe.join(feed)
+
+        async def trip() -> None:
+            await feed.publish(BODY)
+            (await anext(messages)).accept()
+
+        messages = aiter(pipe)
+        yield trip
+
+
+@asynccontextmanager
+async def emqp_client(port: int) -> AsyncIterator[Trip]:
+    """Send a job, which a worker takes and answers, and wait for the answer."""
+    url = f"emqp://127.0.0.1:{port}"
+    async with open_emqp(url) as connection, open_emqp_worker(url, ["trip"]) as worker:
+
+        async def trip() -> None:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(connection.request, "trip", BODY)
+                (await anext(worker)).reply()
+
+        yield trip
+
+
+@asynccontextmanager
+async def mtl_client(port: int) -> AsyncIterator[Trip]:
+    """Write a content and wait for its confirm; a reader takes and accepts it."""
+    async with open_mtl(f"mtl://guest:guest@127.0.0.1:{port}") as mtl:
+        await mtl.call("Queue.Create", {"name": "trip"})
+        async with mtl.open_reader("trip", prefetch=10) as reader, mtl.open_writer("trip") as writer:
+            contents = aiter(reader)
+
+            async def trip() -> None:
+                await writer.publish(BODY)
+                (await anext(contents)).accept()
+
+            yield trip
+
+
+@asynccontextmanager
+async def tap_client(port: int) -> AsyncIterator[Trip]:
+    """Stage a chunk of one record for a stream, and commit it."""
+    chunk = encode_chunk(0, 0, [RecordRun(0, b"", b"", b"", [BODY])])
+    with open_tap(f"tap://guest:guest@127.0.0.1:{port}") as tap:
+        batches = count()
+
+        async def trip() -> None:
+            batch = next(batches)
+            tap.stage(STREAM, "trip", batch=batch, part=0, attempt=0, chunk=chunk)
+            tap.commit(STREAM, "trip", batch=batch, attempts={0: 0})
+
+        yield trip
+
+
+WAYS: Final = (
+    Way("transient, no acks", AMQP(port=0), pika_client),
+    Way("persistent, confirmed, no acks", AMQP(port=0), functools.partial(pika_client, durable=True), durable=True),
+    Way("RestMS: POST, event, DELETE", RestMS(port=0), restms_client),
+    Way("eMQP: job, REPLY", EMQP(port=0), emqp_client),
+    Way("MTL: content, confirm, accepted", MTL(port=0), mtl_client),
+    Way("tap: record staged, committed", Tap(port=0), tap_client),
+)
+
+
+async def drive(way: Way, port: int, trace: Trace, token: TrioToken, found: Counter[tuple[Call, ...]]) -> None:
     """Send the messages, in a thread beside the broker."""
-    client = Client(port, durable=durable)
-    for number in range(WARM_UP + TRACED):
-        trace.on = True
-        hold(time.sleep, HOLD)
-        client.send()
-        trio.from_thread.run(trio.testing.wait_all_tasks_blocked, IDLE)
-        trace.on = False
-        calls = trace.take()
-        if number >= WARM_UP:
-            found[calls] += 1
-    client.close()
+
+    def wait_idle() -> None:
+        trio.from_thread.run(trio.testing.wait_all_tasks_blocked, IDLE, trio_token=token)
+
+    async with way.client(port) as trip:
+        for number in range(WARM_UP + TRACED):
+            await trio.to_thread.run_sync(wait_idle)
+            trace.on = True
+            token.run_sync_soon(time.sleep, HOLD)
+            await trip()
+            await trio.to_thread.run_sync(wait_idle)
+            trace.on = False
+            calls = trace.take()
+            if number >= WARM_UP:
+                found[calls] += 1
 
 
-async def measure(trace: Trace, data_dir: str | None) -> tuple[tuple[Call, ...], int]:
-    """Trace messages, durable if there is a directory; return the most frequent trace, and how frequent it is."""
+async def measure(way: Way, trace: Trace, directory: str) -> tuple[tuple[Call, ...], int]:
+    """Trace messages; return the most frequent trace, and how frequent it is."""
     found = Counter[tuple[Call, ...]]()
-    async with open_broker(data_dir=data_dir) as broker:
-        listening = await broker.listen(AMQP(port=0))
-        hold = trio.lowlevel.current_trio_token().run_sync_soon
-        run = functools.partial(drive, listening.port, trace, found, hold, durable=data_dir is not None)
+    async with open_broker(data_dir=directory if way.durable else None) as broker:
+        listening = await broker.listen(way.door)
+        await broker.declare_stream(STREAM)
+        token = trio.lowlevel.current_trio_token()
+        run = functools.partial(trio.run, drive, way, listening.port, trace, token, found)
         await trio.to_thread.run_sync(run)
     return found.most_common(1)[0]
 
@@ -167,12 +253,12 @@ def main() -> None:
     heading = f"{'message':34}{'calls':>8}{'functions':>11}{'files':>7}{'file changes':>14}{'package changes':>17}"
     print(f"{heading}{'of all traces':>15}")
     with TemporaryDirectory() as directory:
-        for title, data_dir in (("transient, no acks", None), ("persistent, confirmed, no acks", directory)):
-            calls, times = trio.run(measure, trace, data_dir)
+        for way in WAYS:
+            calls, times = trio.run(measure, way, trace, directory)
             files = [call.file for call in calls]
             moves = changes(files), changes([call.package for call in calls])
             print(
-                f"{title:34}{len(calls):8}{len(set(calls)):11}{len(set(files)):7}{moves[0]:14}{moves[1]:17}"
+                f"{way.title:34}{len(calls):8}{len(set(calls)):11}{len(set(files)):7}{moves[0]:14}{moves[1]:17}"
                 f"{f'{times} of {TRACED}':>15}"
             )
             if options.show:

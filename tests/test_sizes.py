@@ -30,9 +30,10 @@ def test_budget_leaves_no_room_for_a_package_to_double() -> None:
     assert not loose, f"so many lines are spare: {loose}; lower these budgets in docs/topics/packages.toml"
 
 
-def test_logical_lines_are_statements_without_docstrings_and_comments(tmp_path: Path) -> None:
+def test_logical_lines_are_statements_without_documentation_and_comments(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(
         '"""A docstring."""\n\n# a comment\nvalue = (\n    1,\n    2,\n)\n\n\ndef f():\n    """Two\n    lines."""\n'
+        '\n\nMOST = 3\n"""A reason."""\n'
     )
-    assert logical_lines(path) == 2  # the assignment and the `def`
+    assert logical_lines(path) == 3  # the assignments and the `def`
