@@ -33,7 +33,7 @@ def test_older_backup_is_not_overwritten(tmp_path: Path) -> None:
 def test_copy_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as store, pytest.raises(StoreError, match="missing"):
         back_up(store.directory, tmp_path / "missing" / "backup")
-    assert not list(tmp_path.glob("*.part"))
+    assert not list(tmp_path.glob("*unfinished*"))
 
 
 def test_place_that_is_none_is_named(store: SqliteStore, tmp_path: Path) -> None:
@@ -52,12 +52,17 @@ def test_copy_is_for_its_owner_alone_and_has_nothing_but_the_store(tmp_path: Pat
     ]
 
 
-def test_rest_of_an_unfinished_copy_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "backup.part").mkdir()
-    (tmp_path / "backup.part" / "store.db").write_bytes(b"half")
+def test_copy_touches_nothing_beside_its_place(tmp_path: Path) -> None:
     with opened(tmp_path / "store") as store:
+        for name in ("backup.part", ".backup.part", "backup.tmp"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "notes.txt").write_text("precious")
         back_up(store.directory, tmp_path / "backup")
-    assert not (tmp_path / "backup.part").exists()
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(StoreUnwritable, match="is there already"):
+            back_up(store.directory, tmp_path / "empty")
+    assert [path.read_text() for path in tmp_path.rglob("notes.txt")] == ["precious"] * 3
+    assert not list(tmp_path.glob("*unfinished*"))
 
 
 def test_copy_of_a_store_of_the_first_version_opens(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from triomq.errors import StoreCorrupt, StoreLocked
-from triomq.store import OperationBatch, SqliteStore, back_up
+from triomq.store import OperationBatch, SqliteStore, back_up, check
 from triomq.store.connecting import PAGE_SIZE, connect_reader
 
 from .stores import DECLARE, append, bodies, opened
@@ -155,8 +155,10 @@ def test_mark_that_is_gone_or_behind_proves_nothing(killed: Path) -> None:
 
 def test_mark_that_cannot_be_read_is_warned_of_and_written_anew(killed: Path) -> None:
     os.truncate(killed / "store.mark", 0)
+    checked = check(killed, patience=0)
     with opened(killed) as store:
         (notice,) = store.notices
+        assert (checked.is_well, checked.notices) == (True, [notice])
         assert "store.mark cannot be read" in notice
     with opened(killed) as store:
         assert store.notices == []
@@ -173,8 +175,10 @@ def test_log_that_ends_within_an_unconfirmed_batch_opens_at_the_one_before(
     (torn / "store.mark").write_bytes(mark)
     log = torn / "store.db-wal"
     os.truncate(log, log.stat().st_size - cut)
+    checked = check(torn, patience=0)
     with opened(torn) as store:
         (notice,) = store.notices
+        assert (checked.is_well, checked.notices, checked.missing) == (True, [notice], {})
         assert "ends within a batch, as after the end of a process or of a machine" in notice
         assert f"opened at batch {LAST}, the last whole one" in notice
         assert "store.mark knows of no later one" in notice

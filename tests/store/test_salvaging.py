@@ -190,10 +190,13 @@ def test_obstacle_to_a_salvage_is_named(tmp_path: Path) -> None:
         salvage(tmp_path / "store", tmp_path / "there", declare=declare, patience=0)
     with pytest.raises(StoreUnwritable, match="cannot be written"):
         salvage(tmp_path / "store", tmp_path / "no" / "parent", declare=declare, patience=0)
+    (tmp_path / "new.part").mkdir()
+    (tmp_path / "new.part" / "notes.txt").write_text("precious")
     (tmp_path / "store" / "store.db").write_bytes(os.urandom(PAGE_SIZE))
     with pytest.raises(StoreCorrupt, match="is damaged"):
         salvage(tmp_path / "store", tmp_path / "new", declare=declare, patience=0)
-    assert not list(tmp_path.glob("*.part"))
+    assert (tmp_path / "new.part" / "notes.txt").read_text() == "precious"
+    assert not list(tmp_path.glob("*unfinished*"))
 
 
 def test_delayed_messages_that_are_damaged_count_as_lost(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Backups: a copy of a store that is in use, as it was at one moment; a broker can be started on it."""
 
 import os
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +9,7 @@ from triomq.errors import StoreCorrupt, StoreError, StoreUnwritable
 from triomq.store.connecting import DATABASE, MARK, connect_reader
 from triomq.store.faults import fault_of, faults_named
 from triomq.store.mark import MarkRead, read_mark
+from triomq.store.unfinished import appearing
 
 
 def back_up(directory: Path, target: Path) -> None:
@@ -29,35 +29,23 @@ def back_up(directory: Path, target: Path) -> None:
     source = directory / DATABASE
     if not source.exists():
         raise StoreError(f"there is no store in {directory}: {source} does not exist")
-    part = target.with_name(f"{target.name}.part")
     with faults_named(source):
         connection = connect_reader(source)
     mark = read_mark(directory / MARK)  # before the copy, which has at least as much
     with closing(connection):
         try:
-            _begin(target, part)
-            _copy(connection, part / DATABASE)
-            _give_identity(part / DATABASE, source, mark)
-            _sync(part / DATABASE)
-            _sync(part)
-            part.rename(target)
+            with appearing(target) as part:
+                _copy(connection, part / DATABASE)
+                _give_identity(part / DATABASE, source, mark)
+                _sync(part / DATABASE)
+                _sync(part)
             _sync(target.parent)
+        except FileExistsError as error:
+            raise StoreUnwritable(str(error)) from None
         except (OSError, ValueError) as error:  # a path with a NUL is no path
             raise StoreUnwritable(f"{target} cannot be written ({error}); name a directory that can be made") from error
         except sqlite3.Error as error:
             raise fault_of(target, error) from error
-        finally:
-            _remove(part)
-
-
-def _begin(target: Path, part: Path) -> None:
-    """Create the directory that becomes the copy, for its owner alone."""
-    if target.exists():
-        raise StoreUnwritable(
-            f"{target} is there already; name a directory that is not, so that no older backup is lost"
-        )
-    _remove(part)
-    part.mkdir(mode=0o700)
 
 
 def _copy(connection: sqlite3.Connection, target: Path) -> None:
@@ -78,13 +66,6 @@ def _give_identity(target: Path, source: Path, mark: MarkRead | None) -> None:
                 "copy would lack confirmed messages; `triomq store check` says more"
             )
         copy.execute("UPDATE progress SET identity = randomblob(16)")
-
-
-def _remove(part: Path) -> None:
-    try:
-        shutil.rmtree(part, ignore_errors=True)
-    except ValueError:
-        pass  # no path; creating it fails with a better error
 
 
 def _sync(path: Path) -> None:

@@ -1,4 +1,8 @@
-"""Checks a store that is not open: is everything there, and is it what was written?"""
+"""Checks a store that is not open: is everything there, and is it what was written?
+
+Whether it can be opened is judged by ``examine`` alone, as at the start of a broker: what that warns of is a notice
+here, and what it refuses is a complaint, in the same words. Beyond that all is read that a start leaves unread.
+"""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -87,6 +91,7 @@ class Report(msgspec.Struct, frozen=True):
         missing: By queue, messages that were stored, not settled, and are not there; only queues that lack some.
         complaints: All that is not as it should be, in words; empty if all is well.
         queues: The contents of each queue; empty if the file is too damaged to read them.
+        notices: What the start of a broker would warn of, though nothing is damaged or missing by it.
     """
 
     path: Path
@@ -97,6 +102,7 @@ class Report(msgspec.Struct, frozen=True):
     missing: dict[int, int]
     complaints: list[str]
     queues: list[QueueReport] = []
+    notices: list[str] = []
 
     @property
     def is_well(self) -> bool:
@@ -131,14 +137,16 @@ def check(
         raise StoreError(f"there is no store in {directory}: {path} does not exist")
     with DirectoryLock(directory, patience=patience):
         complaints: list[str] = []
+        notices: list[str] = []
         try:
-            complaints += examine(directory).notices
+            notices += examine(directory).notices
         except StoreCorrupt as error:
             if not path.exists():
                 raise
             complaints.append(str(error))
         with faults_named(path), closing(connect_reader(path)) as connection:
-            return _report(path, connection, complaints, decode)
+            report = _report(path, connection, complaints, decode)
+    return msgspec.structs.replace(report, notices=notices)
 
 
 def _report(

@@ -14,7 +14,6 @@
   that were given out are not given out again, even if their records are lost.
 """
 
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -46,6 +45,7 @@ from triomq.store.operations import (
 from triomq.store.reading import Damaged
 from triomq.store.segments import read_body, segment_rows
 from triomq.store.sqlite import SqliteStore
+from triomq.store.unfinished import appearing
 
 REPORT = "salvage.txt"
 """The file with the report, beside the new store."""
@@ -167,26 +167,12 @@ def salvage(
     """
     if not any((directory / name).exists() for name in (DATABASE, f"{DATABASE}-wal")):
         raise StoreError(f"there is no store in {directory}: {directory / DATABASE} does not exist")
-    if target.exists():
-        raise StoreUnwritable(f"{target} is there already; name a directory that is not")
-    part = target.with_name(f"{target.name}.part")
     with DirectoryLock(directory, patience=patience):
         try:
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(mode=0o700)
-            image = part / "image"
-            complaints = make_image(directory, image)
-            with (
-                closing(sqlite3.connect(f"{image.absolute().as_uri()}?mode=ro", uri=True)) as source,
-                closing(SqliteStore(part)) as store,
-            ):
-                source.text_factory = bytes
-                source.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # without it nothing can be read
-                complaints += _behind(source, read_mark(directory / MARK))
-                done = _Salvaging(source, store, declare, complaints).run()
-            for path in (image, part / "lock"):
-                path.unlink()
-            part.rename(target)
+            with appearing(target) as part:
+                done = _salvage_to(part, directory, declare)
+        except FileExistsError as error:
+            raise StoreUnwritable(str(error)) from None
         except sqlite3.Error as error:
             raise fault_of(directory / DATABASE, error) from error
         except OSError as error:
@@ -194,8 +180,22 @@ def salvage(
                 f"{directory} cannot be salvaged to {target} ({error.strerror}): the one cannot be read, or the other "
                 "cannot be written"
             ) from error
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+    return done
+
+
+def _salvage_to(part: Path, directory: Path, declare: Callable[[int], tuple[bytes, bytes]]) -> Salvage:
+    image = part / "image"
+    complaints = make_image(directory, image)
+    with (
+        closing(sqlite3.connect(f"{image.absolute().as_uri()}?mode=ro", uri=True)) as source,
+        closing(SqliteStore(part)) as store,
+    ):
+        source.text_factory = bytes
+        source.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # without it nothing can be read
+        complaints += _behind(source, read_mark(directory / MARK))
+        done = _Salvaging(source, store, declare, complaints).run()
+    for path in (image, part / "lock"):
+        path.unlink()
     return done
 
 

@@ -50,6 +50,17 @@ def test_check_lists_the_queues(data: Path) -> None:
     assert summary == "format 5, 1 queue, 3 messages"
 
 
+def test_check_ends_with_0_when_a_start_would_only_warn(data: Path) -> None:
+    with open(data / "store.db-wal", "wb") as log:  # what a process leaves that ended within its first write
+        log.write(bytes(32 + 24 + 100))
+    done = run("store", "check", "--data", str(data))
+    assert done.returncode == 0
+    notice, verdict = done.stderr.splitlines()
+    assert f"{data}/store.db-wal ends within a batch" in notice
+    assert verdict == "triomq: nothing is damaged or missing; a broker starts on it as it is, and says the same"
+    assert "damaged" not in done.stdout
+
+
 def test_check_counts_missing_messages_and_ends_with_1(data: Path) -> None:
     change(data, "DELETE FROM segment WHERE first = 1")
     done = run("store", "check", "--data", str(data))

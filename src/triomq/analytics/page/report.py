@@ -15,6 +15,7 @@ matplotlib draws pictures; bokeh's script is a quarter as large, and has no plot
 
 import base64
 import hashlib
+import secrets
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,10 +70,13 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    hidden = path.with_name(f".{path.name}")
+    hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # a fixed name may be somebody's own file
     try:
-        hidden.write_text(text, encoding="utf-8")
+        with hidden.open("x", encoding="utf-8") as file:
+            file.write(text)
         hidden.rename(path)
+    except FileExistsError:
+        raise
     except BaseException:  # Ctrl-C too: nothing half written stays
         hidden.unlink(missing_ok=True)
         raise

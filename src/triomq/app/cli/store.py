@@ -37,6 +37,10 @@ def check(data: _Data) -> None:
     print_table(_table(report))
     messages = sum(report.messages.values())
     typer.echo(f"format {report.version}, {_some(len(report.queues), 'queue')}, {_some(messages, 'message')}")
+    for notice in report.notices:
+        typer.echo(f"triomq: {printable(notice)}", err=True)
+    if report.is_well and report.notices:
+        typer.echo("triomq: nothing is damaged or missing; a broker starts on it as it is, and says the same", err=True)
     if not report.is_well:
         trouble = [f"{report.path}: {printable(complaint)}" for complaint in report.complaints]
         advice = "copy the directory before anything else; then start on a backup, or `triomq store salvage`"
