@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from triomq.jobs import Job as Job
     from triomq.jobs import Jobs as Jobs
     from triomq.jobs import current_job as current_job
+    from triomq.process import freeze_support as freeze_support
+    from triomq.process import set_executable as set_executable
 
 # The module of each public name; __all__ below lists the same names for tools that read and do not run.
 _MODULES = {
@@ -94,6 +96,7 @@ _MODULES = {
     "UserLimits": "triomq.app",
     "WebSocket": "triomq.app",
     "current_job": "triomq.jobs",
+    "freeze_support": "triomq.process",
     "load_config": "triomq.app",
     "make_predicate": "triomq.app",
     "open_asyncio_broker": "triomq.app.portal",
@@ -101,6 +104,7 @@ _MODULES = {
     "open_broker": "triomq.app",
     "open_portal": "triomq.app.portal",
     "run": "triomq.app",
+    "set_executable": "triomq.process",
 }
 
 __all__ = [

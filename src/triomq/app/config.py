@@ -22,13 +22,14 @@ from triomq.checked import Checked
 from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import DEFAULT_ENDPOINTS, DEFAULT_TYPE, EndpointConfig, Synchronise
 from triomq.errors import ConfigError
+from triomq.process import PROCESS_VARIABLE, PYTHON_VARIABLE
 from triomq.protocols.control import Definitions
 from triomq.store import DISK_RESERVE
 from triomq.store.hosting import HostKind
 from triomq.tracelog import Trace, require_pyarrow
 
-_OTHERS = ("TRIOMQ_URL", "TRIOMQ_BROKER")
-"""Variables of other commands, ignored here."""
+_OTHERS = ("TRIOMQ_URL", "TRIOMQ_BROKER", PYTHON_VARIABLE, PROCESS_VARIABLE)
+"""Variables of other commands, and of processes, ignored here."""
 
 _OPTIONS = {
     "level": ("log.level", "--log-level"),

@@ -1,6 +1,7 @@
 """What all feeds in this process share: the turn, the codecs, the supervisor of their actors, the thread."""
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping
 from threading import get_ident
@@ -10,6 +11,7 @@ from typing import TypeAlias, TypeVar
 from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref, System, Turn, is_under_asyncio
 from triomq.core import Codecs
 from triomq.errors import ActorStopped
+from triomq.process import fork_error, tell_forks
 
 T = TypeVar("T")
 
@@ -20,6 +22,11 @@ _log = logging.getLogger("triomq.app")
 
 _WARN_INTERVAL = 60.0
 """Seconds; a mistake that each message makes must not fill the log, and one a minute is still seen."""
+
+_FROM_FORKS = "Let the broker listen, AMQP(port=0), and connect to it from here"
+
+_IN_FORK = -1
+"""The identity of no thread either, in a fork of the broker's process."""
 
 _NO_THREAD = 0
 """The identity of no thread at all; threading promises that those of threads are not zero."""
@@ -42,6 +49,8 @@ class Consumers:
         self._system = system
         self._ref = ref
         self.thread = get_ident()
+        self._process = os.getpid()
+        tell_forks(self, Consumers._in_fork)
         self._warn_again: dict[str, float] = {}  # when, in seconds of the machine, by text
         self._thread_name = threading.current_thread().name
 
@@ -107,7 +116,12 @@ class Consumers:
             self._warn_again[text] = now + _WARN_INTERVAL
             _log.warning(text, extra={"fields": fields()})
 
+    def _in_fork(self) -> None:
+        self.thread = _IN_FORK
+
     def _elsewhere(self) -> str:
+        if self.thread == _IN_FORK:
+            return str(fork_error("the broker", self._process, _FROM_FORKS))
         here = threading.current_thread().name
         text = f"this is thread {here!r}, and the broker lives in thread {self._thread_name!r}, where Trio runs"
         if is_under_asyncio():

@@ -9,6 +9,7 @@ text or in JSON.
 import logging
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
@@ -50,6 +51,11 @@ class JSONLines(logging.Formatter):
 
 class _Handler(logging.StreamHandler[TextIO]):
     """The handler that ``set_up_logging`` adds, and replaces when it is called again."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base class calls it so
+        """Say so, if anybody can read it: nothing that cannot be logged may end what wanted to log it."""
+        with suppress(Exception):
+            super().handleError(record)
 
 
 def set_up_logging(log: "Log", stream: TextIO | None = None) -> None:

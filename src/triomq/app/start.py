@@ -14,6 +14,7 @@ from triomq.app.users import User
 from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import EndpointConfig, Synchronise
 from triomq.opening import opening
+from triomq.process import require_python
 from triomq.store import DISK_RESERVE
 from triomq.store.hosting import HostKind, StoreSettings
 from triomq.tracelog import Trace, require_pyarrow
@@ -63,8 +64,8 @@ async def open_broker(
         trace: What is traced, and where; None for nothing.
 
     Raises:
-        ConfigError: An address cannot be used, the configuration of a peer is wrong, or what the trace log needs is not
-            installed.
+        ConfigError: An address cannot be used, the configuration of a peer is wrong, what the trace log needs is not
+            installed, or no interpreter is known for the process of a store or a trace log.
         StoreError: The store cannot be opened: another broker has it, a newer version wrote it, it is damaged.
         RuntimeError: This does not run in Trio.
         TypeError, ValueError: An argument is not of its type, or out of its range.
@@ -83,6 +84,8 @@ async def open_broker(
     store = _store_settings(data_dir, store_host, disk_reserve)
     if trace is not None:
         require_pyarrow()
+    if trace is not None or (store is not None and store.host == "process"):
+        require_python()
     broker: Broker | None = None
     try:
         async with open_system(supervisor=Root()) as system:

@@ -10,15 +10,17 @@ import msgspec
 
 from triomq.jobs import Jobs
 from triomq.jobs.worker import end_with
+from triomq.process import close_in_forks
 
 
 class ParentProcess:
     """What has started this process; made before anything of the user's is imported."""
 
     def __init__(self) -> None:
-        self._output = os.dup(1)
+        self._output, self._life = os.dup(1), os.dup(0)
+        close_in_forks(self, lambda parent: [parent._output, parent._life])
         os.dup2(2, 1)  # jobs print what they like
-        end_with(os.dup(0))
+        end_with(self._life)
         empty = os.open(os.devnull, os.O_RDONLY)
         os.dup2(empty, 0)
         os.close(empty)

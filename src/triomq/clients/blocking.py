@@ -4,6 +4,7 @@ Every call crosses to the thread: with its round trip it takes some 0.4 ms. Publ
 messages are put on a queue that a task in the thread empties, and a caller waits only when too many are on their way.
 """
 
+import os
 import ssl
 import threading
 from collections import deque
@@ -24,6 +25,7 @@ from triomq.clients.amqp.pipeline import Pipeline, check_properties
 from triomq.clients.transport_link import WRITE_AT
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.errors import ConfigError, Disconnected, LimitExceeded, Refused, TriomqError, Unroutable
+from triomq.process import close_run_in_forks, end_with_process, fork_error, tell_forks
 from triomq.protocols import BasicProperties, FieldValue, encode_properties
 from triomq.protocols.amqp import CONTROL_CAPABILITY, ControlRequest, ControlResponse, Method
 from triomq.protocols.control import Listing, Operation, decode_result, encode, name_of
@@ -60,10 +62,14 @@ class BlockingConnection:
         self.publisher: BlockingPublisher
         """For many messages in a row."""
         self._leave = trio.Event()
+        self._process = os.getpid()
+        self._is_foreign = False  # whether this process is a fork of that one
+        tell_forks(self, BlockingConnection._in_fork)
         self._opened: Future[trio.lowlevel.TrioToken] = Future()
         self._thread = threading.Thread(target=self._run, name="triomq client", daemon=True)
         self._thread.start()
         self._token = self._opened.result()
+        end_with_process(self, lambda connection, seconds: connection._end(seconds))
 
     def _run(self) -> None:
         try:
@@ -74,6 +80,7 @@ class BlockingConnection:
             self._opened.set_exception(error)
 
     async def _live(self) -> None:
+        close_run_in_forks()
         async with open_amqp(self.url, ssl_context=self._ssl_context) as connection, trio.open_nursery() as nursery:
             self._connection = connection
             self._channel = _Channel(connection)
@@ -93,11 +100,20 @@ class BlockingConnection:
 
     def close(self) -> None:
         """Close the connection in order; what is not settled goes back to its queue. A second time nothing happens."""
-        self.post(self._leave.set)
-        self._thread.join()
+        self._end(None)
+
+    def _end(self, seconds: float | None) -> None:
+        if not self._is_foreign:  # in a fork there is neither a thread nor a connection
+            self.post(self._leave.set)
+            self._thread.join(seconds)
 
     def post(self, function: Callable[[], object]) -> None:
-        """Call a function in the client's thread soon; for ``BlockingPublisher``."""
+        """Call a function in the client's thread soon; for ``BlockingPublisher``.
+
+        Raises:
+            RuntimeError: This process is a fork of the one with the connection.
+        """
+        self._check_process()
         try:
             self._token.run_sync_soon(function)
         except trio.RunFinishedError:
@@ -109,11 +125,20 @@ class BlockingConnection:
         Raises:
             Disconnected: The connection has ended, or nothing comes for as long as the URL's ``timeout`` says.
             TriomqError: What the broker refuses it with.
+            RuntimeError: This process is a fork of the one with the connection.
         """
+        self._check_process()
         try:
             return trio.from_thread.run(self._in_time, function, trio_token=self._token)
         except (trio.RunFinishedError, trio.Cancelled):
             raise Disconnected(f"the connection to {self.url.place} has ended; open a new one") from None
+
+    def _in_fork(self) -> None:
+        self._is_foreign = True
+
+    def _check_process(self) -> None:
+        if self._is_foreign:
+            raise fork_error(f"the connection to {self.url.place}", self._process)
 
     async def _in_time(self, function: Callable[[], Awaitable[T]]) -> T:
         with trio.move_on_after(self.url.timeout):

@@ -5,12 +5,11 @@ jobs.connect_asyncio  ─┼─> a portal: of a thread of its own, or of a broke
 jobs.connect_when_needed ┘      └─ Held ─> open_emqp in the Trio run behind it ─> EMQPConnection
 """
 
-import atexit
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import trio
 
@@ -80,6 +79,8 @@ class BlockingLink(JobLink):
     def __init__(self, link: ThreadLink) -> None:
         self.where = link.where
         self.connection = link.connection
+        self.opened: AbstractContextManager[Self] | None = None
+        """What it came out of, where nobody else has that."""
         self._link = link
 
     async def run(self, function: Callable[[], Awaitable[T]]) -> T:
@@ -121,6 +122,8 @@ class AsyncioLink(JobLink):
         try:
             self._caller.check()
         except RuntimeError:
+            if self._caller.portal.is_foreign:
+                raise
             raise AlreadyConnected(_OTHER_LOOP) from None
         return await self._caller.call(function)
 
@@ -192,7 +195,11 @@ def open_blocking_link(where: WhereOutside, shown: str) -> Iterator[BlockingLink
         stack.callback(held.over.exception)
         stack.callback(held.leave)
         connection = held.opened.result()
-        yield BlockingLink(ThreadLink(shown, connection, BlockingCaller(portal)))
+        try:
+            yield BlockingLink(ThreadLink(shown, connection, BlockingCaller(portal)))
+        finally:
+            if portal.is_foreign:
+                stack.pop_all()  # a fork that leaves the block has no thread to wait for
 
 
 @asynccontextmanager
@@ -209,16 +216,18 @@ async def open_asyncio_link(where: WhereOutside, shown: str) -> AsyncIterator[As
             await wait_done(held.opened, callbacks)
             yield AsyncioLink(shown, held.opened.result(), AsyncioCaller(portal, _OTHER_LOOP))
         finally:
-            held.leave()
-            await wait_shielded(held.over, callbacks)
+            if not portal.is_foreign:
+                held.leave()
+                await wait_shielded(held.over, callbacks)
     finally:
-        if thread is not None:
+        if thread is not None and not thread.is_foreign:
             thread.cancel()
             await wait_shielded(thread.over, callbacks)
 
 
 def open_for_process(where: str, shown: str) -> BlockingLink:
-    """Open a connection that lasts until this process ends."""
-    stack = ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(open_blocking_link(where, shown))
+    """Open a connection that lasts until this process ends, as its thread does."""
+    opened = open_blocking_link(where, shown)
+    link = opened.__enter__()
+    link.opened = opened  # collected, it would close
+    return link

@@ -14,6 +14,7 @@ from triomq.jobs.function import JobFunction, StreamFunction
 from triomq.jobs.middleware import Middleware
 from triomq.jobs.options import JobOptions
 from triomq.opening import opening, opening_blocking
+from triomq.process import tell_forks
 from triomq.timetable import Missed, Timetable
 
 if TYPE_CHECKING:
@@ -257,12 +258,19 @@ class Jobs:
             yield self
 
     def connect_when_needed(self, where: str) -> None:
-        """Connect this process for plain threads, once a job is sent, until it ends; for processes of workers.
+        """Connect this process for plain threads, once a job is sent, until it ends.
+
+        For programs that have no block to connect in: web applications, and processes of workers. A fork of the
+        process, such as one of a web server's, has a connection of its own.
 
         Args:
             where: The URL of a broker.
         """
         self._needed = where
+
+    def _in_fork(self) -> None:
+        """Forget the connection of the process before the fork: this one opens its own when it needs one."""
+        self._link = None
 
     @contextmanager
     def _connecting(self, where: object) -> Iterator[None]:
@@ -317,6 +325,7 @@ class Jobs:
             from triomq.jobs.outside import open_for_process
 
             self._link = open_for_process(self._needed, _shown(self._needed))
+            tell_forks(self, Jobs._in_fork)
         found = self._link or self._link_of_worker
         if found is None:
             raise NotConnected(

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 from triomq.errors import PipelineError, SparkTooOld
 from triomq.pipeline.java import find_java
 from triomq.pipeline.spark_failures import SPARK_ERRORS, reason_of
+from triomq.process import interpreter_path
 
 OLDEST: Final = (4, 2)
 """The first PySpark in which a source in Python can be told how much to read at once."""
@@ -66,7 +66,8 @@ def session(app: str, *, master: str = "", conf: Mapping[str, object] = _NOTHING
         SparkTooOld: This PySpark lacks what sources in Python need.
     """
     check_pyspark()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "spark.pyspark.python" not in conf and "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = interpreter_path()
     builder = SparkSession.builder.appName(app)
     for name, value in conf.items():
         builder = builder.config(name, str(value))

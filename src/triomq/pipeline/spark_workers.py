@@ -36,6 +36,8 @@ from triomq.opening import opening
 from triomq.pipeline.spark_failures import failed_tasks, reason_of
 from triomq.pipeline.worker_start import LACKING, start_of
 from triomq.pipeline.worker_task import WorkerPlan
+from triomq.process import close_in_forks
+from triomq.transports import bind_tcp
 
 _log = logging.getLogger("triomq.worker")
 
@@ -223,6 +225,7 @@ class SparkWorkers:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Talk with a task for as long as it is connected."""
+        close_in_forks(stream.socket)
         lines = _lines(stream)
         try:
             with trio.fail_after(_LONGEST_HELLO):
@@ -319,7 +322,7 @@ async def open_spark_workers(
             "with a master such as spark://host:7077 in place of sc://…, or use run_batch"
         )
     place = await trio.to_thread.run_sync(_ask_driver, spark.sparkContext)
-    listeners = await trio.open_tcp_listeners(0, host=place.bind)
+    listeners = await bind_tcp(place.bind, 0)
     plan = WorkerPlan(
         arguments=(
             "worker",

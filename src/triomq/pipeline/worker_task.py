@@ -30,6 +30,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias
 
 from triomq.errors import PipelineError
+from triomq.process import close_in_forks, interpreter_path
 
 _log = logging.getLogger("triomq.worker")
 
@@ -143,13 +144,16 @@ class WorkerTask:
         plan = self._plan
         # What Spark has sent along (--py-files) is on the path of this process alone.
         environment = {**os.environ, **plan.environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        return subprocess.Popen(
-            [sys.executable, "-m", "triomq", *plan.arguments],
+        process = subprocess.Popen(
+            [interpreter_path(), "-m", "triomq", *plan.arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
             cwd=plan.folder if os.path.isdir(plan.folder) else None,
         )
+        for pipe in (process.stdin, process.stdout):
+            close_in_forks(pipe)
+        return process
 
     def _heard(self, line: bytes) -> None:
         with suppress(ValueError):  # it has died in the midst of it
@@ -225,7 +229,7 @@ class DriverLink:
     def _connect(self) -> OSError | None:
         self._next_try = time.monotonic() + _AGAIN
         try:
-            self._socket = socket.create_connection((self._plan.host, self._plan.port), _CONNECT)
+            self._socket = close_in_forks(socket.create_connection((self._plan.host, self._plan.port), _CONNECT))
         except OSError as error:
             return error
         self._received = b""

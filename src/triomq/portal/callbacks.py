@@ -31,6 +31,11 @@ class CallbackQueue:
             self._woken = True
             self._wake(self._run_all)
 
+    def forget(self) -> None:
+        """Drop all callbacks: in a fork nobody runs them."""
+        self._callbacks.clear()
+        self._woken = False
+
     def _run_all(self) -> None:
         # First of all: a thread that found it still set has appended its callback before, so that one is counted here.
         self._woken = False

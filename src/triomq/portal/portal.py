@@ -15,6 +15,7 @@ import trio
 
 from triomq.portal.call import Call
 from triomq.portal.callbacks import Callback, CallbackQueue
+from triomq.process import fork_error, tell_forks
 
 T = TypeVar("T")
 P = TypeVar("P", bound="TrioPortal")
@@ -38,6 +39,9 @@ class TrioPortal:
         self._token = trio.lowlevel.current_trio_token()
         self._thread = threading.get_ident()
         self._process = os.getpid()
+        self.is_foreign = False
+        """Whether this process is not that of the Trio run, but a fork of it."""
+        tell_forks(self, TrioPortal._in_fork)
         self._end: BaseException | None = None
         self._abandon: set[Callable[[BaseException], None]] = set()
 
@@ -73,10 +77,7 @@ class TrioPortal:
             RuntimeError: This process is a fork of the one with the Trio run.
         """
         if self.is_foreign:
-            raise RuntimeError(
-                f"this is process {os.getpid()}, a fork of process {self._process} in which {self._what} runs; no "
-                f"thread survives a fork. {self._other_way}"
-            )
+            raise fork_error(self._what, self._process, self._other_way)
         if self._end is not None:
             raise self._end
 
@@ -92,10 +93,9 @@ class TrioPortal:
                 "what is meant for Trio, or go to a thread first: await trio.to_thread.run_sync(...)"
             )
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether this process is not that of the Trio run, but a fork of it."""
-        return os.getpid() != self._process
+    def _in_fork(self) -> None:
+        self.is_foreign = True
+        self.callbacks.forget()
 
     def close(self, end: BaseException) -> None:
         """Refuse further calls, and end those that wait; all of them raise ``end``."""
@@ -108,6 +108,9 @@ class TrioPortal:
             self._nursery.start_soon(run)
 
     def _wake(self, run_all: Callback) -> None:
+        if self.is_foreign:
+            self.callbacks.forget()  # so that the next one is refused too
+            raise fork_error(self._what, self._process, self._other_way)
         try:
             self._token.run_sync_soon(self._run_in_one_turn, run_all)
         except trio.RunFinishedError:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager
 from typing import Generic, TypeVar
 
@@ -10,6 +10,7 @@ import trio
 
 from triomq.errors import ActorStopped
 from triomq.portal.portal import TrioPortal
+from triomq.process import close_run_in_forks, end_with_process, tell_forks
 
 P = TypeVar("P", bound=TrioPortal)
 
@@ -33,10 +34,16 @@ class PortalThread(Generic[P]):
         self._what = what
         self._token: trio.lowlevel.TrioToken | None = None
         self._is_cancelled = False
+        self.has_ended_with_process = False
+        """Whether it was left open until the process ended."""
         self._everything = trio.CancelScope()
         self._drain = trio.Event()
+        self.is_foreign = False
+        """Whether this process is a fork of the one with the thread, so that nobody may wait for it."""
+        tell_forks(self, PortalThread._in_fork)
         # A daemon: an event loop that is dropped without ending its tasks must not keep the interpreter from ending.
         threading.Thread(target=self._run, name="triomq", daemon=True).start()
+        end_with_process(self, PortalThread.end_within)
 
     def _run(self) -> None:
         failure: BaseException | None = None
@@ -56,12 +63,25 @@ class PortalThread(Generic[P]):
 
     async def _main(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
+        close_run_in_forks()
         if self._is_cancelled:
             self._everything.cancel()
         with self._everything:
             async with self._open() as portal:
                 self.started.set_result(portal)
                 await self._drain.wait()
+
+    def _in_fork(self) -> None:
+        self.is_foreign = True
+
+    def end_within(self, seconds: float) -> None:
+        """End in order, and at once where that takes too long; for a process that ends and has left it open."""
+        self.has_ended_with_process = True
+        if self.started.done() and self.started.exception() is None:
+            self.drain()
+            wait([self.over], seconds / 2)
+        self.cancel()
+        wait([self.over], seconds / 2)
 
     def drain(self) -> None:
         """Begin to end in order, after what was sent before; ``over`` is done when it has ended."""

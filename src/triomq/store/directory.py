@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from triomq.errors import StoreLocked, StoreUnwritable
+from triomq.process import close_in_forks, open_descriptors
 
 PATIENCE = 5.0
 """Seconds to wait for the lock: the store of a broker that was killed has one commit to finish."""
@@ -49,6 +50,8 @@ class DirectoryLock:
     def __init__(self, directory: Path, *, patience: float = PATIENCE) -> None:
         path = directory / "lock"
         self._files: list[int] = []
+        self._directory = directory
+        close_in_forks(self, DirectoryLock._descriptors)
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # messages are for their owner alone
             self._files.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -95,6 +98,13 @@ class DirectoryLock:
             f"{path} is held by process {pid}, also after {patience:g} s. Two brokers cannot share a data directory: "
             "stop the other, or give this one a directory of its own"
         )
+
+    def _descriptors(self) -> list[int]:
+        """Return what this process has open of the store, SQLite's files among it; for a store on a thread."""
+        if not self._files:
+            return []
+        within = os.path.realpath(self._directory) + os.sep
+        return [*self._files, *(number for number, path in open_descriptors() if path.startswith(within))]
 
     def release(self) -> None:
         """Release the lock."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from time import monotonic
 
 from triomq.errors import StoreCorrupt, StoreError
+from triomq.process import close_in_forks
 from triomq.store.body import BINARY, BINARY_CODE
 from triomq.store.chunk_rows import contiguous
 from triomq.store.frames import FetchFailed, FromStore, SendChunks, SendingEnded, StoreFailed
@@ -91,7 +92,7 @@ class SendingThread:
         self._send = send
         self._wanted: queue.SimpleQueue[tuple[SendChunks, socket.socket] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._bell, self._ear = socket.socketpair()
+        self._bell, self._ear = map(close_in_forks, socket.socketpair())
         self._bell.setblocking(False)
         self._reader: SqliteReader | None = None
         self._answers: dict[int, _Answer] = {}  # by descriptor

@@ -31,6 +31,7 @@ from itertools import islice
 from pathlib import Path
 
 from triomq.errors import StoreError
+from triomq.process import forget_origin
 from triomq.store.backup import back_up
 from triomq.store.directory import PATIENCE
 from triomq.store.frames import (
@@ -275,6 +276,7 @@ class _ReadingThread:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the process of a store, until the broker is gone."""
+    forget_origin()
     parser = argparse.ArgumentParser("triomq.store.server", description="The store of a broker; started by it.")
     parser.add_argument("directory", type=Path, help="the store's directory")
     parser.add_argument("--wire", type=int, required=True, help="descriptor of this end of the socket pair")

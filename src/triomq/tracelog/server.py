@@ -16,8 +16,10 @@ import socket
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
+from triomq.process import forget_origin
 from triomq.tracelog.parquet import ParquetFiles
 from triomq.tracelog.records import LENGTH
 from triomq.tracelog.rows import LOST_EVENTS, Expander, Rows
@@ -86,7 +88,8 @@ class Writer:
             self._files.write(rows)
         except OSError as error:
             self._lost += (events := rows.events)
-            print(f"triomq trace: {events} events are lost: {error}", file=sys.stderr, flush=True)
+            with suppress(OSError, ValueError):  # nobody may be there to read it
+                print(f"triomq trace: {events} events are lost: {error}", file=sys.stderr, flush=True)
 
     def wait(self) -> None:
         """Wait until the file is written that a thread writes."""
@@ -125,6 +128,7 @@ def serve(wire: socket.socket, writer: Writer) -> None:
 
 def main() -> None:
     """Serve one broker."""
+    forget_origin()
     parser = argparse.ArgumentParser(prog="triomq.tracelog.server")
     parser.add_argument("--wire", type=int, required=True)
     parser.add_argument("--node", required=True)

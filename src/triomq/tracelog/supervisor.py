@@ -4,15 +4,13 @@ The broker never waits for it: while there is no process, events are dropped, an
 """
 
 import logging
-import os
 import socket
 import subprocess
-import sys
-from pathlib import Path
 
 import trio
 
 from triomq.actors import Exited, Ref, Restarted, Supervisor
+from triomq.process import close_in_forks, python_command, python_environment
 from triomq.tracelog.config import Trace
 from triomq.tracelog.recorder import Recorder
 
@@ -35,9 +33,6 @@ _LONGEST_TEXT = 200
 
 _MOST_ERRORS = 1_000
 """Actors that have crashed and may be restarted yet."""
-
-_HOME = str(Path(__file__).parents[2])
-"""The folder that has the package triomq."""
 
 
 def _about(error: BaseException) -> str:
@@ -91,17 +86,14 @@ class TraceSupervisor(Supervisor):
         await super().on_stop()
 
     async def _begin(self) -> None:
-        ours, theirs = socket.socketpair()
+        ours, theirs = map(close_in_forks, socket.socketpair())
         ours.setblocking(False)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
-        command = [sys.executable, "-P", "-m", "triomq.tracelog.server", "--wire", str(theirs.fileno())]
-        command += ["--node", self._trace.node_name, "--", self._trace.directory]
-        # Programs may find triomq by a path of their own, which a new interpreter does not know.
-        places = [_HOME, os.environ.get("PYTHONPATH", "")]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
         try:
+            command = python_command("triomq.tracelog.server", "--wire", str(theirs.fileno()))
+            command += ["--node", self._trace.node_name, "--", self._trace.directory]
             self._process = await trio.lowlevel.open_process(
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=python_environment()
             )
         except OSError as error:
             ours.close()

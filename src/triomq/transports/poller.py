@@ -25,6 +25,8 @@ from time import perf_counter
 
 import trio
 
+from triomq.process import close_in_forks
+
 _SLICE = 0.001
 """Seconds of work after which other tasks of the program run."""
 
@@ -54,6 +56,7 @@ class Poller:
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
         self._set = select.epoll()
+        close_in_forks(self, lambda poller: [poller._set.fileno()])
         self._ready: dict[int, Callable[[int], None]] = {}
         self._heavy: set[int] = set()  # sockets that gave much work the last time
         self._quick: dict[int, int] = {}  # ready sockets and their events, in the order in which they are served

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 import trio
 
 from triomq.errors import ConfigError
+from triomq.process import Place, close_in_forks, close_places_in_forks
 from triomq.transports.poller import Poller
 from triomq.transports.stream import RawSocket
 
@@ -32,9 +33,20 @@ async def bind_tcp(host: str, port: int, *, backlog: int = 1024) -> list[trio.So
         first, *others = await trio.open_tcp_listeners(port, host=host, backlog=backlog)
     except OSError as error:
         raise ConfigError(_advice(host, port, error)) from error
-    if port:
-        return [first, *others]
-    return [first, *await _same_port(others, first, backlog)]
+    if not port:
+        others = await _same_port(others, first, backlog)
+    return [close_listener_in_forks(listener) for listener in (first, *others)]
+
+
+def close_listener_in_forks(listener: trio.SocketListener) -> trio.SocketListener:
+    """Close a listener in forks of this process, and all that it has accepted; return it."""
+    close_places_in_forks(close_in_forks(listener.socket), _places_of)
+    return listener
+
+
+def _places_of(listening: trio.socket.SocketType) -> list[Place]:
+    name = listening.getsockname()
+    return [Place(name, 0) if isinstance(name, str) else Place(name[0], name[1])]
 
 
 async def _same_port(
@@ -108,7 +120,7 @@ def accept_raw(stream: trio.SocketStream, poller: Poller, *, probes: bool = Fals
         stream.socket.close()
         raise
     peer = name_of((name[0], name[1])) if isinstance(name, tuple) else "local"
-    connection = socket.socket(fileno=stream.socket.detach())
+    connection = close_in_forks(socket.socket(fileno=stream.socket.detach()))
     if probes and isinstance(name, tuple):
         _probe(connection)
     return RawSocket(connection, peer, poller)

@@ -7,6 +7,7 @@ import stat
 import trio
 
 from triomq.errors import ConfigError
+from triomq.transports.tcp import close_listener_in_forks
 
 _FOR_ITS_USER_ALONE = 0o600
 
@@ -36,7 +37,7 @@ def bind_unix(path: str, *, mode: int = _FOR_ITS_USER_ALONE, backlog: int = 1024
     except ConfigError:
         listening.close()
         raise
-    return trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+    return close_listener_in_forks(trio.SocketListener(trio.socket.from_stdlib_socket(listening)))
 
 
 def close_listener(listener: trio.SocketListener) -> None:

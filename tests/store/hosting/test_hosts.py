@@ -40,7 +40,9 @@ async def test_process_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: 
 
 
 async def test_process_that_cannot_start_is_a_stream_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
+    false = tmp_path / "python3"
+    false.symlink_to("/bin/false")
+    monkeypatch.setattr(sys, "executable", str(false))
     async with open_host(StoreSettings(tmp_path, "process", patience=0), fresh=True) as host:
         with trio.fail_after(60):
             assert await host.stream.receive_some() == b""

@@ -231,7 +231,9 @@ async def test_disk_that_takes_no_more_is_waited_for(tmp_path: Path, host: HostK
 async def test_processes_that_end_one_after_the_other_are_an_error(
     tmp_path: Path, host: HostKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
+    false = tmp_path / "python3"
+    false.symlink_to("/bin/false")
+    monkeypatch.setattr(sys, "executable", str(false))
     monkeypatch.setattr("triomq.store.hosting.supervisor._PAUSE", 0.01)
     with pytest.raises(StoreError, match="has ended 6 times without having committed anything"):
         async with harness(tmp_path, host):

@@ -1,18 +1,20 @@
 """How a command connects to a running broker, and how it ends when the broker cannot be reached or refuses."""
 
-import os
-import sys
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, TypeAlias
 
 import typer
 
-from triomq.app.cli.output import fail
+from triomq.app.cli.output import end_output, fail
 from triomq.clients import BlockingConnection, open_blocking
 from triomq.errors import ConfigError, TriomqError
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
+
+_NO_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
+"""What writing fails with on a full disk, or on a terminal that is gone."""
 
 UrlOption: TypeAlias = Annotated[
     str,
@@ -37,10 +39,14 @@ def failing() -> Iterator[None]:
         raise typer.BadParameter(str(error)) from None
     except TriomqError as error:
         fail(str(error))
-    except BrokenPipeError:
-        # The reader has seen enough; at its end Python would complain about what is left in the buffer.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has seen enough
+        end_output()
         raise typer.Exit(0) from None
+    except OSError as error:
+        if error.errno not in _NO_OUTPUT or error.filename is not None:
+            raise
+        end_output()
+        fail(f"the output cannot be written: {error.strerror}")
 
 
 @contextmanager

@@ -1,6 +1,9 @@
 """What all commands print: names, bodies and sizes that are safe to show, and the reason why a command failed."""
 
+import os
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Never
 
 import typer
@@ -13,6 +16,20 @@ def fail(text: str) -> Never:
     for line in text.splitlines():
         typer.echo(f"triomq: {printable(line)}", err=True)
     raise typer.Exit(1)
+
+
+def announce(text: str) -> None:
+    """Print what a daemon says about itself: if nobody can read it, it works on, and prints nothing any more."""
+    try:
+        typer.echo(text)
+    except (OSError, ValueError):  # a full disk, a pipe that nobody reads, a name that cannot be encoded
+        end_output()
+
+
+def end_output() -> None:
+    """Print nothing any more: what is left in the buffer would fail again when the interpreter ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str, *, also: str = "") -> str:

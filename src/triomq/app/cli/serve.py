@@ -7,7 +7,7 @@ import typer
 
 from triomq import __version__
 from triomq.app.broker import Broker
-from triomq.app.cli.output import fail
+from triomq.app.cli.output import announce, fail
 from triomq.app.config import Config, load_config
 from triomq.app.listening import Listening
 from triomq.app.serve import run
@@ -108,11 +108,11 @@ def _announce(broker: Broker, login: str, data_dir: str) -> None:
     for listening in broker.listening:
         by_protocol.setdefault(listening.config.spoken, []).append(listening)
     places = "; ".join(f"{protocol} on {_places(group)}" for protocol, group in by_protocol.items())
-    typer.echo(f"triomq {__version__} listens for {places or 'nothing: no endpoint is configured'}")
+    announce(f"triomq {__version__} listens for {places or 'nothing: no endpoint is configured'}")
     if by_protocol:
-        typer.echo(f"connect with {'; '.join(_url(group, login) for group in by_protocol.values())}")
+        announce(f"connect with {'; '.join(_url(group, login) for group in by_protocol.values())}")
     in_memory = "messages are in memory and end with this process"
-    typer.echo(f"{f'durable queues and messages are in {data_dir}' if data_dir else in_memory}; stop it with Ctrl-C")
+    announce(f"{f'durable queues and messages are in {data_dir}' if data_dir else in_memory}; stop it with Ctrl-C")
 
 
 def _places(group: list[Listening]) -> str:

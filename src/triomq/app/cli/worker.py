@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from triomq.app.cli.output import fail
+from triomq.app.cli.output import announce, fail
 from triomq.app.config import Log
 from triomq.app.supervised import ParentProcess
 from triomq.app.work import WorkSettings, run_worker
@@ -115,4 +115,4 @@ def parse_queues(text: str) -> dict[str, int]:
 
 def _announce(jobs: Jobs) -> None:
     names = ", ".join(sorted(jobs.definitions))
-    typer.echo(f"jobs: {names or 'none'}; queues: {', '.join(sorted(jobs.queues)) or 'none'}; stop it with Ctrl-C")
+    announce(f"jobs: {names or 'none'}; queues: {', '.join(sorted(jobs.queues)) or 'none'}; stop it with Ctrl-C")

@@ -101,6 +101,7 @@ class AsyncioFeed:
             QueueStopped: The queue crashed so often that it was stopped.
             ActorStopped: The broker is gone.
         """
+        self._pump.check_process()
         self._taken += 1
         if not self._taken % _AT_ONCE:
             await asyncio.sleep(0)
@@ -146,8 +147,9 @@ class AsyncioQueue:
             await self._caller.wait(pump.opened, pump.withdraw)
             yield AsyncioFeed(pump, buffer)
         finally:
-            pump.close()
-            await wait_shielded(pump.over, self._caller.callbacks)
+            if not self._caller.portal.is_foreign:
+                pump.close()
+                await wait_shielded(pump.over, self._caller.callbacks)
 
     async def get(self) -> PortalDelivery | None:
         """Take the first message alone; None when the queue is empty."""
@@ -357,11 +359,15 @@ async def open_asyncio_broker(
         await wait_done(thread.started, callbacks)
         broker = AsyncioBroker(thread.started.result())
         yield broker
+        if thread.has_ended_with_process:
+            return
         broker.portal.check()
         thread.drain()
         await wait_done(thread.over, callbacks)
         thread.over.result()
     except BaseException as error:
+        if thread.is_foreign:
+            raise  # a fork that leaves the block has no thread to wait for
         thread.cancel()
         await wait_shielded(thread.over, callbacks)
         if (reason := thread.error_of_block(error)) is not error:

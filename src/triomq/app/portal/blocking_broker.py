@@ -1,6 +1,5 @@
 """A broker for plain threads, and all that it hands out: ``with open_blocking_broker() as broker: …``."""
 
-import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import wait
 from pathlib import Path
@@ -63,6 +62,7 @@ class BlockingFeed:
         Raises:
             TimeoutError: Nothing came in time.
         """
+        self._pump.check_process()
         try:
             delivery = self._buffer.take(timeout)
         except Empty:
@@ -337,15 +337,16 @@ def open_blocking_broker(*endpoints: EndpointConfig, **arguments: Unpack[BrokerA
         StoreError: The store cannot be opened.
     """
     thread = BrokerThread(*endpoints, **arguments)
-    process = os.getpid()
     try:
         portal = thread.started.result()
         yield BlockingBroker(portal)
+        if thread.has_ended_with_process:
+            return  # the process ends, and whoever leaves the block so late has lost nothing
         portal.check()
         thread.drain()
         thread.over.result()
     except BaseException as error:
-        if os.getpid() != process:
+        if thread.is_foreign:
             raise  # a fork that leaves the block has no thread to wait for
         thread.cancel()
         wait([thread.over])

@@ -127,6 +127,15 @@ class Pump:
         except Withdrawn:
             pass
 
+    def check_process(self) -> None:
+        """Check that this process has the broker, and is no fork of it, in which nothing would ever come.
+
+        Raises:
+            RuntimeError: It is one.
+        """
+        if self._portal.is_foreign:
+            self._portal.check()
+
     def withdraw(self) -> None:
         """Stop opening the feed; call this in Trio."""
         self._call.withdraw()

@@ -16,6 +16,7 @@ from triomq.clients.amqp.link import Link
 from triomq.clients.url import AMQPUrl
 from triomq.clients.url_options import place_of
 from triomq.errors import ConfigError, Disconnected
+from triomq.process import close_in_forks
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import LOST_CAPABILITY, Connected, Login, Settings, plain
 from triomq.transports import RECEIVE_SIZE, Poller, RawSocket, StreamTransport, Transport, accept_raw
@@ -219,9 +220,14 @@ def _framed(transport: RawSocket | StreamTransport, url: DialledUrl, rest: bytes
 
 
 async def _connect(url: DialledUrl) -> trio.SocketStream:
-    if url.path:
-        return await trio.open_unix_socket(url.path)
-    return await trio.open_tcp_stream(url.host, url.port)
+    return await open_stream(url.path, url.host, url.port)
+
+
+async def open_stream(path: str, host: str, port: int) -> trio.SocketStream:
+    """Connect with a Unix socket, or over TCP; the connection is not for forks of this process."""
+    stream = await trio.open_unix_socket(path) if path else await trio.open_tcp_stream(host, port)
+    close_in_forks(stream.socket)
+    return stream
 
 
 async def shake_hands(

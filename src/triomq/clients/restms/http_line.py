@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import trio
 
-from triomq.clients.amqp.connecting import reason_of, shake_hands
+from triomq.clients.amqp.connecting import open_stream, reason_of, shake_hands
 from triomq.clients.restms.url import RestMSUrl
 from triomq.errors import Disconnected
 from triomq.protocols.http1 import ClientEvent, EndOfStream, Failed, HTTPClientEngine, ResponseBody, ResponseHead
@@ -116,10 +116,7 @@ async def dial(url: RestMSUrl, ssl_context: ssl.SSLContext | None) -> HTTPLine:
     """
     with trio.move_on_after(url.timeout):
         try:
-            if url.path:
-                stream = await trio.open_unix_socket(url.path)
-            else:
-                stream = await trio.open_tcp_stream(url.host, url.port)
+            stream = await open_stream(url.path, url.host, url.port)
         except OSError as error:
             text = f"no broker can be reached at {url.place}: {reason_of(error)}; see whether it runs there"
             raise Disconnected(text) from None

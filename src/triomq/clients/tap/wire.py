@@ -1,11 +1,13 @@
 """The blocking socket of a tap connection: connecting, logging in, what the broker says next, and how it ends."""
 
+import os
 import socket
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from triomq.clients.tap.url import TapUrl
 from triomq.errors import AccessRefused, Disconnected, RemoteProtocolError
+from triomq.process import close_in_forks, fork_error
 from triomq.protocols.tap import (
     LARGEST_FRAME,
     ClientEvent,
@@ -38,11 +40,12 @@ class TapSocket:
     def __init__(self, url: TapUrl, ssl_context: "ssl.SSLContext | None" = None) -> None:
         self.url = url
         self._ended = ""  # why, once it has
+        self._process = os.getpid()
         # What is asked for is bounded by ``most_bytes``, but for one chunk; so there is nothing else to protect from.
         self.engine = TapClientEngine(now=0.0, settings=Settings(max_frame=LARGEST_FRAME, product=url.name))
         self._events: list[ClientEvent] = []
         try:
-            self._socket = _connect(url, ssl_context)
+            self._socket = close_in_forks(_connect(url, ssl_context))
         except OSError as error:
             raise Disconnected(f"cannot connect to {url.place}: {error.strerror or error}") from error
         try:
@@ -118,6 +121,8 @@ class TapSocket:
         self._events += self.engine.events()
 
     def flush(self) -> None:
+        if os.getpid() != self._process:
+            raise fork_error(f"the connection to {self.url.place}", self._process)
         if self._ended:
             raise Disconnected(f"the connection to {self.url.place} has ended: {self._ended}; open a new one")
         if not self.engine.outbox.unsent:

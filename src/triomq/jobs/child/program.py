@@ -27,6 +27,7 @@ from triomq.jobs.child.execution import Task, ending_of, with_middleware
 from triomq.jobs.child.loading import load_jobs
 from triomq.jobs.child.tokens import ChildEnds, ChildTokens, Kind, WorkerGone, end_with
 from triomq.jobs.running import RunningJob, running
+from triomq.process import forget_origin
 
 if TYPE_CHECKING:
     from triomq.jobs.registry import Jobs
@@ -126,6 +127,7 @@ def _do_nothing(number: int, frame: FrameType | None) -> None:
 
 def main() -> None:
     """Run until the worker wants no more, or has gone: nobody is there then to read why."""
+    forget_origin()
     with suppress(WorkerGone, BrokenPipeError):
         _work(ChildEnds(*map(int, sys.argv[1:5])))
 

@@ -35,6 +35,8 @@ import struct
 from enum import IntEnum
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from triomq.process import close_in_forks
+
 J = TypeVar("J")
 
 MOST_JOBS: Final = 32
@@ -95,13 +97,15 @@ class ChildPipes(Generic[J]):
     """The worker's ends of one child; made before it is started, closed after its death."""
 
     def __init__(self) -> None:
-        self._tokens, self._untaken = socket.socketpair()
+        self._tokens, self._untaken = map(close_in_forks, socket.socketpair())
         jobs, self._jobs = os.pipe()
         self.results, results = os.pipe()
         life, self._life = os.pipe()
         os.set_blocking(self._jobs, False)
         os.set_blocking(self.results, False)
         self.child = ChildEnds(jobs, self._untaken.fileno(), results, life)
+        self._open = {self._jobs, self.results, self._life, jobs, results, life}
+        close_in_forks(self, lambda pipes: pipes._open)
         self._held: dict[int, tuple[J, int]] = {}  # what was given and not answered, in order, with its bytes
         self._bytes = 0  # of those
         self._number = 0  # of the last job
@@ -111,8 +115,7 @@ class ChildPipes(Generic[J]):
 
     def started(self) -> None:
         """Close the child's ends, once it has them; the end of the tokens stays, to take them back."""
-        for descriptor in (self.child.jobs, self.child.results, self.child.life):
-            os.close(descriptor)
+        self._close(self.child.jobs, self.child.results, self.child.life)
 
     def finish(self) -> None:
         """Tell the child that no more comes: it ends when it has done what it holds."""
@@ -120,10 +123,14 @@ class ChildPipes(Generic[J]):
 
     def close(self) -> None:
         """Close all."""
-        for descriptor in (self._jobs, self.results, self._life):
-            os.close(descriptor)
+        self._close(self._jobs, self.results, self._life)
         self._tokens.close()
         self._untaken.close()
+
+    def _close(self, *descriptors: int) -> None:
+        for descriptor in descriptors:
+            self._open.discard(descriptor)
+            os.close(descriptor)
 
     @property
     def held(self) -> int:
@@ -264,7 +271,8 @@ class ChildTokens:
     """
 
     def __init__(self, ends: ChildEnds) -> None:
-        self._tokens = socket.socket(fileno=ends.tokens)
+        self._tokens = close_in_forks(socket.socket(fileno=ends.tokens))
+        close_in_forks(self, lambda tokens: [ends.jobs, ends.results, ends.life])  # of forks that a job makes
         self._jobs = ends.jobs
         self._results = ends.results
         self._unread = b""

@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 from math import inf
-from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
@@ -30,11 +29,9 @@ from triomq.jobs.child.program import ChildSetUp
 from triomq.jobs.child.tokens import ChildAnswer, ChildPipes, Kind
 from triomq.jobs.worker.means import ENOUGH, SLOW
 from triomq.jobs.worker.pooled import PooledJob
+from triomq.process import python_command, python_environment
 
 _log = logging.getLogger("triomq.worker")
-
-_HOME = str(Path(__file__).parents[3])
-"""The folder that has the package triomq."""
 
 GRACE: Final = 5.0
 """Seconds from the moment at which a job is to stop until its process is killed, if nothing else is said."""
@@ -226,14 +223,10 @@ class Child:
             pipes.close()
 
     async def _spawn(self, pipes: ChildPipes[PooledJob]) -> trio.Process | None:
-        # Not -m: it warns about a module that its package has imported already.
-        program = "from triomq.jobs.child.program import main; main()"
-        command = [sys.executable, "-P", "-c", program, *map(str, pipes.child)]
-        places = [_HOME, os.environ.get("PYTHONPATH", "")]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
         try:
+            command = python_command("triomq.jobs.child.program", *map(str, pipes.child))
             process = await trio.lowlevel.open_process(
-                command, pass_fds=pipes.child, stdin=subprocess.DEVNULL, env=environment
+                command, pass_fds=pipes.child, stdin=subprocess.DEVNULL, env=python_environment()
             )
         except OSError as error:
             _log.error("no process for sync jobs", extra={"fields": {"error": error}})

@@ -28,6 +28,7 @@ from triomq.jobs.registry import Jobs
 from triomq.jobs.schedules import register_schedules
 from triomq.jobs.worker.pool import Lane, Pool, PoolStatistics
 from triomq.jobs.worker.slots import SyncPlace
+from triomq.process import require_python
 
 _log = logging.getLogger("triomq.worker")
 
@@ -231,12 +232,14 @@ async def open_worker(
         log_failures: Whether to log a line for each job that has no result, as ``triomq worker`` does.
 
     Raises:
-        ConfigError: The registry has a mistake, or cannot be found by processes.
+        ConfigError: The registry has a mistake, or cannot be found by processes, or no interpreter is known for these.
         Disconnected: No broker lets us in.
     """
     jobs.check()
     if processes and not target:
         target = find_target(jobs)
+    if processes and not all(definition.is_async for definition in jobs.definitions.values()):
+        require_python()
     if queues is None:
         queues = sorted(jobs.queues)
     weights = queues if isinstance(queues, Mapping) else dict.fromkeys(queues, DEFAULT_WEIGHT)

@@ -4,10 +4,8 @@ A process is the default: on a thread the broker's own loop starves the store of
 (``docs/topics/store.rst`` has figures). A thread is for programs that may start no child.
 """
 
-import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,14 +15,12 @@ from typing import Literal, NamedTuple
 import msgspec
 import trio
 
+from triomq.process import close_in_forks, python_command, python_environment
 from triomq.store.directory import PATIENCE
 from triomq.store.reserve import DISK_RESERVE
 from triomq.store.server import serve
 
 HostKind = Literal["process", "thread"]
-
-_HOME = str(Path(__file__).parents[3])
-"""The folder that has the package triomq."""
 
 _GRACE = 5.0
 """Seconds that a process has to finish its last commit before it is killed."""
@@ -70,7 +66,7 @@ async def open_host(settings: StoreSettings, *, fresh: bool) -> AsyncIterator[Ho
         settings: The store's.
         fresh: Whether the broker starts, so that the host sends what it recovers.
     """
-    ours, theirs = socket.socketpair()
+    ours, theirs = map(close_in_forks, socket.socketpair())
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
     opener = _open_process if settings.host == "process" else _open_thread
@@ -86,15 +82,12 @@ async def open_host(settings: StoreSettings, *, fresh: bool) -> AsyncIterator[Ho
 
 @asynccontextmanager
 async def _open_process(theirs: socket.socket, settings: StoreSettings, *, fresh: bool) -> AsyncIterator[int]:
-    command = [sys.executable, "-P", "-m", "triomq.store.server", "--wire", str(theirs.fileno())]
-    command += ["--patience", str(settings.patience), "--reserve", str(settings.reserve)]
-    command += [*(["--fresh"] if fresh else []), "--", str(settings.directory)]
-    # Programs may find triomq by a path of their own, which a new interpreter does not know.
-    places = [_HOME, os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     try:
+        command = python_command("triomq.store.server", "--wire", str(theirs.fileno()))
+        command += ["--patience", str(settings.patience), "--reserve", str(settings.reserve)]
+        command += [*(["--fresh"] if fresh else []), "--", str(settings.directory)]
         process = await trio.lowlevel.open_process(
-            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=python_environment()
         )
     finally:
         theirs.close()

@@ -15,6 +15,7 @@ The host is not a child actor: its death must not count against the broker's res
 lose a batch to a restart of this actor.
 """
 
+import errno
 import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -24,6 +25,7 @@ import trio
 
 from triomq.actors import Actor, Request, unwrap_group
 from triomq.errors import StoreError, StoreUnwritable
+from triomq.process import python_command
 from triomq.store.hosting.hosts import StoreSettings, open_host
 from triomq.store.hosting.session import StoreSession
 from triomq.store.journal import Journal
@@ -36,6 +38,9 @@ _MOST_DEATHS = 5
 _PAUSE = 0.2
 """Seconds between the deaths of the first host and the start of the third; each further pause is longer by as much."""
 
+
+_NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.ENOEXEC)
+"""What starting a program fails of that is none, and never for want of something."""
 
 _NO_HOST = 1.0
 """Seconds until a host that could not be started is tried again; as often as a full disk."""
@@ -146,9 +151,12 @@ class StoreSupervisor(Actor):
         Raises:
             StoreUnwritable: The broker is only starting, so that there is nothing to go on with.
         """
+        way = "Raise the limit of open files or of processes, or free memory"
+        if error.errno in _NO_PROGRAM:
+            way = f"{error.filename} is no program that can be run; was it replaced or removed since the broker began?"
         fault = StoreUnwritable(
-            f"the process of the store in {self.settings.directory} cannot be started ({error.strerror}). Raise the "
-            "limit of open files or of processes, or free memory; the broker tries again by itself"
+            f"the process of the store in {self.settings.directory} cannot be started ({error.strerror}). {way}; the "
+            "broker tries again by itself"
         )
         if not self.journal.is_open:
             raise fault from error
@@ -159,7 +167,8 @@ class StoreSupervisor(Actor):
         if deaths > _MOST_DEATHS:
             raise StoreError(
                 f"the process of the store in {self.settings.directory} has ended {deaths} times without having "
-                "committed anything; what it wrote to standard error says why"
+                "committed anything; what it wrote to standard error says why. It was started by "
+                f"{python_command('')[0]}: an interpreter of Python that has triomq?"
             )
         _log.warning("the store's process has ended; starting another", extra={"fields": {"in_a_row": deaths}})
         await trio.sleep(_PAUSE * (deaths - 1))

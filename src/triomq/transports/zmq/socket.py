@@ -30,6 +30,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
+from ipaddress import ip_address
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -38,6 +39,7 @@ import zmq
 from zmq.backend import Socket as _Backend
 
 from triomq.errors import ConfigError
+from triomq.process import Place, close_in_forks, close_places_in_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +115,8 @@ class ZMQSocket:
         if domain:
             self.socket.setsockopt_string(zmq.ZAP_DOMAIN, domain)
         self._descriptor = int(self.socket.FD)
+        self._places: list[Place] = []  # libzmq's own sockets are found by these
+        close_places_in_forks(close_in_forks(self, ZMQSocket._descriptors), ZMQSocket._open_places)
         self._waiting: trio.CancelScope | None = None  # of the one task that waits for the descriptor
         self._wanted: list[int] = []  # an event for each task that waits
         self._parked = trio.lowlevel.ParkingLot()
@@ -133,7 +137,9 @@ class ZMQSocket:
             self.socket.bind(address.removesuffix(":0") + ":*" if address.endswith(":0") else address)
         except zmq.ZMQError as error:
             raise ConfigError(f"cannot listen on {address!r}: {error.strerror or error}") from None
-        return self.socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        bound = self.socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self._places += places_of(bound, is_ours=True)
+        return bound
 
     def connect(self, address: str) -> None:
         """Connect now and, in the background, again whenever the connection is lost.
@@ -145,6 +151,7 @@ class ZMQSocket:
             self.socket.connect(address)
         except zmq.ZMQError as error:
             raise ConfigError(f"cannot connect to {address!r}: {error.strerror or error}") from None
+        self._places += places_of(address, is_ours=False)
 
     # Messages
 
@@ -272,10 +279,36 @@ class ZMQSocket:
             self._parked.unpark_all()
             self.socket.close(round(linger * 1000))
 
+    def _descriptors(self) -> list[int]:
+        return [] if self.socket.closed else [self._descriptor]
+
+    def _open_places(self) -> list[Place]:
+        return [] if self.socket.closed else self._places
+
     def _closed_or(self, error: zmq.ZMQError) -> Exception:
         if self.socket.closed or error.errno in (errno.ENOTSOCK, zmq.ETERM):
             return trio.ClosedResourceError("this ZeroMQ socket is closed")
         return error
+
+
+def places_of(address: str, *, is_ours: bool) -> list[Place]:
+    """Return where the sockets of an address lead, of which libzmq tells nobody; none for one within the process.
+
+    Args:
+        address: As libzmq takes it. A host that is a name stands for any host, since only libzmq has resolved it.
+        is_ours: Whether it is bound; else it is connected to.
+    """
+    scheme, _, rest = address.partition("://")
+    if scheme == "ipc":
+        return [Place(rest, 0, is_ours)]
+    host, _, port = rest.rpartition(":")
+    if scheme != "tcp" or not port.isdigit():
+        return []
+    host = host.rpartition(";")[2].strip("[]")
+    try:
+        return [Place(str(ip_address(host)), int(port), is_ours)]
+    except ValueError:
+        return [Place("", int(port), is_ours)]
 
 
 def put_message(socket: zmq.Socket[bytes], frames: Sequence[bytes]) -> None:

@@ -1,0 +1,72 @@
+"""What a fork of the test's process has, and what a function does in it."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from triomq.process import open_descriptors
+
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+_OF_NOBODY = ("/dev/", "anon_inode:[eventfd]", "anon_inode:[pidfd]")
+"""What is in the place of a closed descriptor; and what a fork may have, as nothing depends on it."""
+
+
+def in_fork(function: Callable[[], object]) -> str:
+    """Call a function in a fork, and return what it returns or raises, as text."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            said = str(function())
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        said = pipe.read().decode()
+    os.waitpid(child, 0)
+    return said
+
+
+@contextmanager
+def living_fork() -> Iterator[int]:
+    """Have a fork that does nothing but live until the block is left; yield its number."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(writing)
+        os.read(reading, 1)
+        os._exit(0)
+    os.close(reading)
+    try:
+        yield child
+    finally:
+        os.close(writing)
+        os.waitpid(child, 0)
+
+
+def descriptors() -> dict[int, str]:
+    """Return all descriptors that are open now, and where each leads."""
+    return dict(open_descriptors())
+
+
+def left_in_fork(before: dict[int, str], *, zmq: bool = False) -> list[str]:
+    """Return where those descriptors lead that a fork would have of what was opened since.
+
+    Args:
+        before: All that were open then.
+        zmq: Whether ZeroMQ is open, whose epoll sets stay.
+    """
+
+    def look() -> list[str]:
+        nobody = (*_OF_NOBODY, "anon_inode:[eventpoll]") if zmq else _OF_NOBODY
+        found = {link for number, link in descriptors().items() if before.get(number) != link}
+        return sorted(link for link in found - mine if not link.startswith((*nobody, "pipe:")))
+
+    mine = {f"/proc/{os.getpid()}/fd"}
+    said = in_fork(lambda: "\n".join(look()))
+    return said.splitlines()
