@@ -7,12 +7,10 @@ from ipaddress import ip_address
 import trio
 
 from triomq.errors import ConfigError
+from triomq.keepalive import keep_alive
 from triomq.process import Place, close_in_forks, close_places_in_forks
 from triomq.transports.poller import Poller
 from triomq.transports.stream import RawSocket
-
-_PROBES = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 6))
-"""Seconds of silence before the first probe, seconds between two, and how many may be lost."""
 
 Address = tuple[str, int] | str
 """Host and port, or the path of a Unix socket."""
@@ -122,13 +120,5 @@ def accept_raw(stream: trio.SocketStream, poller: Poller, *, probes: bool = Fals
     peer = name_of((name[0], name[1])) if isinstance(name, tuple) else "local"
     connection = close_in_forks(socket.socket(fileno=stream.socket.detach()))
     if probes and isinstance(name, tuple):
-        _probe(connection)
+        keep_alive(connection)
     return RawSocket(connection, peer, poller)
-
-
-def _probe(connection: socket.socket) -> None:
-    """Have TCP ask after a minute of silence, and give up after two more."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _PROBES:
-        if hasattr(socket, option):  # the system's own, on some 2 hours, where it is not there
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -16,6 +16,7 @@ from triomq.clients.amqp.link import Link
 from triomq.clients.url import AMQPUrl
 from triomq.clients.url_options import place_of
 from triomq.errors import ConfigError, Disconnected
+from triomq.keepalive import keep_alive
 from triomq.process import close_in_forks
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import LOST_CAPABILITY, Connected, Login, Settings, plain
@@ -224,8 +225,16 @@ async def _connect(url: DialledUrl) -> trio.SocketStream:
 
 
 async def open_stream(path: str, host: str, port: int) -> trio.SocketStream:
-    """Connect with a Unix socket, or over TCP; the connection is not for forks of this process."""
-    stream = await trio.open_unix_socket(path) if path else await trio.open_tcp_stream(host, port)
+    """Connect with a Unix socket, or over TCP with its probes; the connection is not for forks of this process.
+
+    Raises:
+        OSError: Nobody listens there.
+    """
+    if path:
+        stream = await trio.open_unix_socket(path)
+    else:
+        stream = await trio.open_tcp_stream(host, port)
+        keep_alive(stream)
     close_in_forks(stream.socket)
     return stream
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from triomq.clients.tap.url import TapUrl
 from triomq.errors import AccessRefused, Disconnected, RemoteProtocolError
+from triomq.keepalive import keep_alive
 from triomq.process import close_in_forks, fork_error
 from triomq.protocols.tap import (
     LARGEST_FRAME,
@@ -186,6 +187,7 @@ def _connect(url: TapUrl, ssl_context: "ssl.SSLContext | None") -> socket.socket
         return connection
     connection = socket.create_connection((url.host, url.port), url.timeout)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    keep_alive(connection)
     if not url.tls:
         return connection
     import ssl  # 10 ms, that only TLS is to cost

@@ -9,6 +9,7 @@ from typing import Final
 import trio
 import zmq
 
+from triomq.keepalive import KEEPALIVE_COUNT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL
 from triomq.transports.zmq.curve import CurveKeys
 from triomq.transports.zmq.reading import MessageForm, Received, receive_by_form
 from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket, put_message
@@ -68,6 +69,10 @@ class Dealer(ZMQSocket):
         options.reconnect_ivl = _FIRST_RETRY
         options.reconnect_ivl_max = _LAST_RETRY
         options.ipv6 = True
+        options.tcp_keepalive = 1
+        options.tcp_keepalive_idle = KEEPALIVE_IDLE
+        options.tcp_keepalive_intvl = KEEPALIVE_INTERVAL
+        options.tcp_keepalive_cnt = KEEPALIVE_COUNT
         options.heartbeat_ivl = round(heartbeat * 1000)
         options.heartbeat_timeout = round(heartbeat * 3000)
         if identity:
