@@ -56,6 +56,7 @@ class StubBroker:
     """An ``EMQPConnector`` of one peer, whose INFORM it acknowledges."""
 
     name = "stubborn"
+    place = "stub"
     timeout = 5.0
     trouble = "the stub is silent"
     socket: StubSocket

@@ -188,3 +188,40 @@ async def test_client_that_is_busy_while_thousands_of_answers_come_gets_them_all
     await worker.answer_to(await worker.send(b"STATUS"))  # comes behind all answers
     assert served.endpoint.listener.unsent_in_all() > 1024 * 1024
     await client.read_again(b"REPLY", 2000)
+
+
+INFORM_AGAIN = b'{"v": 1, "capabilities": ["jobs"], "identity": "first"}'
+
+
+async def test_peer_that_comes_under_another_identity_is_known_by_its_first_one(served: Served) -> None:
+    worker = await served.worker(ready=1)
+    first, second = served.connect(b"first"), served.connect(b"second")
+    await first.join()
+    await first.request(CALL, headers=b"reply-requested")
+    (request,) = await worker.hear(b"REQUEST")
+    await second.answer_to(await second.send(b"INFORM", b"", b"client", INFORM_AGAIN))
+    await worker.reply(request)
+    await second.hear(b"REPLY")
+    assert not [heard for heard in first.heard if heard.command == b"REPLY"]
+    assert [peer.identity for peer in served.endpoint.peers.values() if peer.worker is None] == [b"second"]
+
+
+async def test_word_of_an_earlier_connection_does_not_bring_that_back(served: Served) -> None:
+    worker = await served.worker(ready=1)
+    first, second = served.connect(b"first"), served.connect(b"second")
+    await first.join()
+    await second.answer_to(await second.send(b"INFORM", b"", b"client", INFORM_AGAIN))
+    await first.answer_to(await first.send(b"STATUS"))
+    await second.request(CALL, headers=b"reply-requested")
+    (request,) = await worker.hear(b"REQUEST")
+    await worker.reply(request)
+    await second.hear(b"REPLY")
+
+
+async def test_nobody_is_known_by_the_identity_of_another_users_peer(guarded: Served) -> None:
+    first, second = logged_in(guarded, "guest", b"first"), logged_in(guarded, "other", b"second")
+    await first.join()
+    await second.send(b"INFORM", b"", b"client", INFORM_AGAIN)
+    (refusal,) = await second.hear(b"ERROR")
+    assert refusal.rest[1] == b"forbidden"
+    assert guarded.endpoint.peers[b"first"].login == "guest"

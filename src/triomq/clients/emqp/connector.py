@@ -67,6 +67,11 @@ class EMQPConnector(Protocol):
         ...
 
     @property
+    def place(self) -> str:
+        """Where the broker is, for texts."""
+        ...
+
+    @property
     def timeout(self) -> float:
         """Seconds that the broker may take to let us in."""
         ...
@@ -111,6 +116,7 @@ class MemoryConnector:
         name: How a person calls this peer.
     """
 
+    place = "this process"
     timeout = _PATIENCE
     trouble = "no broker of this process answers; see its log"
 

@@ -1,4 +1,4 @@
-"""A conversation with an eMQP broker that goes on: one socket, and an engine for as long as the broker knows us.
+"""A conversation with an eMQP broker that goes on: one socket after the other, with an engine each.
 
     socket ──> _receive ──> engine.receive ──> the owner's ``heard``
     owner's commands ──> engine ──> flush ──> _outgoing ──> _send ──> socket
@@ -6,16 +6,23 @@
 
 Rules:
 
-- The socket lives as long as the link, under one identity, so that an answer finds us after the network was away.
-  libzmq connects again, waiting longer each time, and takes nothing while it is not connected.
-- A broker that is silent for too long has gone, or the socket says so: the engine is replaced by a new one, which
-  informs as soon as the socket is connected. One that comes back and has forgotten us says so (``Unknown``), and is
-  informed again. In both cases the owner hears ``Opened`` again, and does again what the broker has to know.
+- A socket connects again by itself when its connection breaks, under one identity, and takes nothing meanwhile.
+- A broker that is silent for two heartbeats has gone, or the network between us has: then a new socket is taken, and a
+  new engine, which informs as soon as that is connected. The new socket has an identity of its own. The broker may
+  still have our last connection, since the network has broken for us alone; and a ROUTER passes over what comes under
+  an identity that it has. INFORM says which identity we had first, and by that a broker with extensions goes on to know
+  us: jobs that are here stay here, and answers to what was sent find us.
+- A socket that does not connect in time is replaced too: it may have gone where nobody answers, and the next one looks
+  up the broker's name again.
+- A loop that was blocked listens for a moment before it calls anybody silent: what has come meanwhile is read first.
+- A broker that has forgotten us says so (``Unknown``), and is informed again. In all these cases the owner hears
+  ``Opened`` again, and does again what the broker has to know.
 - A broker that says goodbye is informed again a second later, and again and again, until one is there that answers.
   Answers to what was under way still go both ways.
 - A broker that knew our extensions is not taken for one without because it was slow: then we inform again.
 """
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Container, Sequence
@@ -23,10 +30,11 @@ from math import inf
 from secrets import token_urlsafe
 from typing import Final, TypeAlias
 
+import msgspec
 import trio
 
 from triomq.clients.emqp.connector import EMQPConnector, EMQPSocket
-from triomq.errors import Disconnected
+from triomq.errors import ConfigError, Disconnected
 from triomq.protocols.emqp import (
     AnswerRun,
     Event,
@@ -47,6 +55,11 @@ _MOST_OUTGOING: Final = 1000
 
 _PAUSE: Final = 1.0
 """Seconds after a broker's goodbye until it, or its successor, is informed again."""
+
+_LISTEN: Final = 1.0
+"""Seconds that a loop which was blocked listens before it judges the broker, or a heartbeat if that is shorter."""
+
+_log = logging.getLogger("triomq.clients")
 
 _ABOUT_US: Final = (Opened, PeerLeaving)
 """Events that the link itself has to know."""
@@ -79,7 +92,8 @@ class EMQPLink:
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self._connector = connector
-        self.identity = token_urlsafe(12)  # text, as released routers decode it; longer ids cost libzmq memory
+        self.identity = _new_identity()
+        """By which the broker knows us: that of the first socket."""
         self._role = role
         self._heard = heard
         self._queues = queues
@@ -94,6 +108,12 @@ class EMQPLink:
         self.heard_at = -inf
         """When something came from the broker last, as far as it has been looked at."""
         self._was_extended = False
+        settings = connector.settings()
+        self._silence = settings.silence
+        self._listen = min(_LISTEN, settings.heartbeat)
+        self._connected_at = -inf  # when the present socket was, for the first time
+        self._is_renewed = False  # whether the socket is another one than the first
+        self._lost_at = -inf  # when the broker was lost, while it is
         self._begin_at = inf
         self._outgoing: deque[Frames] = deque()
         self._has_outgoing = trio.Event()
@@ -110,7 +130,7 @@ class EMQPLink:
             ConfigError: A file of keys cannot be read, or the address is none.
         """
         self._socket = self._connector.connect(self.identity)
-        nursery.start_soon(self._run)
+        nursery.start_soon(self._run, nursery)
         with trio.move_on_after(self._connector.timeout) as waiting:
             await self.is_open.wait()
         if waiting.cancelled_caught:
@@ -130,9 +150,10 @@ class EMQPLink:
 
     # Tasks
 
-    async def _run(self) -> None:
+    async def _run(self, closing: trio.Nursery) -> None:
         try:
             async with trio.open_nursery() as nursery:
+                self._closing = closing
                 await self._begin()
                 nursery.start_soon(self._receive)
                 nursery.start_soon(self._send)
@@ -145,7 +166,7 @@ class EMQPLink:
         self._close_for_now()
         if self._was_extended:  # the owner says again what may not have been heard
             self._outgoing.clear()
-        await self._socket.wait_connected()
+        await self._connect()
         self.engine = PeerEngine(
             self._role,
             self.new_id,
@@ -153,12 +174,61 @@ class EMQPLink:
             unix_time=time.time(),
             settings=self._connector.settings(),
             queues=self._queues,
-            about=self._about,
+            about=self._about_us,
             outstanding=self._outstanding,
         )
         if self.engine.state == "open":
             self._hear(Opened(()))
         self.flush()
+
+    async def _connect(self) -> None:
+        """Wait until the socket is connected, or one that is made in its place."""
+        tries = 0
+        is_first = self._connected_at == -inf and not self._is_renewed  # ``start`` has a limit of its own
+        while True:
+            with trio.move_on_after(inf if is_first else self._connector.timeout):
+                await self._socket.wait_connected()
+                if self._connected_at == -inf:
+                    self._connected_at = trio.current_time()
+                return
+            tries += 1
+            self._log(logging.WARNING, "cannot connect again", attempt=tries, reason=self._connector.trouble)
+            self._renew()
+
+    def _renew(self) -> None:
+        """Take another socket: the broker may have the last one's connection for a long time, and its identity."""
+        last = self._socket
+        if last.closed:
+            raise trio.ClosedResourceError("the conversation is being closed")
+        try:
+            self._socket = self._connector.connect(_new_identity())
+        except ConfigError as error:  # a file of keys is being replaced, or the like
+            self._log(logging.WARNING, "cannot connect again", reason=error)
+            return
+        self._is_renewed = True
+        self._connected_at = -inf
+        self._closing.start_soon(last.aclose)  # which may take a second
+
+    def _about_us(self) -> Extension:
+        about = self._about()
+        return msgspec.structs.replace(about, identity=self.identity) if self._is_renewed else about
+
+    def _silent_for(self) -> float:
+        """Return for how many seconds nothing has come though there was a connection."""
+        return trio.current_time() - max(self.heard_at, self._connected_at)
+
+    def _miss(self) -> None:
+        """Say that the broker is silent, and take another socket."""
+        if self._lost_at == -inf:
+            self._lost_at = trio.current_time()
+            self._log(logging.WARNING, "broker silent", seconds=round(self._silent_for(), 3))
+        self._renew()
+
+    def _lose(self) -> None:
+        """Note that the broker has gone."""
+        self._close_for_now()
+        self._outgoing.clear()
+        self._hear(Silent())
 
     def _close_for_now(self) -> None:
         if self.is_open.is_set():
@@ -166,11 +236,18 @@ class EMQPLink:
 
     async def _receive(self) -> None:
         while True:
+            socket = self._socket
             try:
-                messages = await self._socket.receive()
+                messages = await socket.receive()
             except trio.BrokenResourceError:
                 self._broken()
                 continue
+            except trio.ClosedResourceError:
+                if socket is self._socket:
+                    raise
+                continue
+            if socket is not self._socket:
+                continue  # what is said there was given up
             self._take(messages)
             self.heard_at = trio.current_time()
             self.flush()
@@ -192,9 +269,7 @@ class EMQPLink:
     def _broken(self) -> None:
         """Begin anew at once: the socket says that the broker has gone."""
         self.engine.close()
-        self._close_for_now()
-        self._outgoing.clear()
-        self._hear(Silent())
+        self._lose()
         self._begin_at = self._sleep.deadline = trio.current_time()
 
     async def _send(self) -> None:
@@ -202,10 +277,14 @@ class EMQPLink:
             if self._flush_due:
                 self.flush()
             while self._outgoing:
-                frames = self._outgoing.popleft()
-                if not self._socket.send_nowait(frames):
+                frames, socket = self._outgoing.popleft(), self._socket
+                if not socket.send_nowait(frames):
                     self._outgoing.appendleft(frames)
-                    await self._socket.wait_connected()
+                    try:
+                        await socket.wait_connected()
+                    except trio.ClosedResourceError:
+                        if socket is self._socket:
+                            raise
             self._room.set()
             self._room = trio.Event()
             if self._flush_due:
@@ -216,12 +295,15 @@ class EMQPLink:
     async def _keep_time(self) -> None:
         while True:
             timer = self.engine.next_timer()
+            began = trio.current_time()
             with trio.CancelScope(deadline=min(self._begin_at, inf if timer is None else timer)) as self._sleep:
                 await trio.sleep_forever()
             if self._begin_at <= trio.current_time():
                 self._begin_at = inf
                 await self._begin()
                 continue
+            if trio.current_time() - max(began, self._sleep.deadline) > self._listen:
+                await trio.sleep(self._listen)
             if self._flush_due:
                 self.flush()
             stuck = bool(self._outgoing)
@@ -230,8 +312,9 @@ class EMQPLink:
                 self.engine.messages_to_send()
                 self.engine.notices_to_send()
             if isinstance(event, Silent) or (isinstance(event, Opened) and self._was_extended):
-                self._hear(Silent())
-                self._outgoing.clear()
+                if isinstance(event, Silent) or self._silent_for() >= self._silence:
+                    self._miss()
+                self._lose()
                 await self._begin()
             elif event is not None:
                 self._hear(event)
@@ -239,13 +322,24 @@ class EMQPLink:
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, Opened):
+            if self._lost_at > -inf:
+                self._log(logging.INFO, "broker is back", seconds=round(trio.current_time() - self._lost_at, 3))
+                self._lost_at = -inf
             self._was_extended = self._was_extended or self.engine.is_extended
             self.is_open.set()
         elif isinstance(event, PeerLeaving):
+            self._lost_at = trio.current_time()
+            self._log(logging.INFO, "broker says goodbye")
             self._close_for_now()
             self._begin_at = trio.current_time() + _PAUSE
             self._sleep.deadline = min(self._sleep.deadline, self._begin_at)
         self._heard(event)
+
+    def _log(self, level: int, text: str, **fields: object) -> None:
+        """Log what becomes of the conversation; where it leads, without the password."""
+        about = {"place": self._connector.place, "role": self._role, "name": self._connector.name}
+        known = {key: value for key, value in about.items() if value}
+        _log.log(level, text, extra={"fields": {**known, **fields}})
 
     # For owners
 
@@ -285,3 +379,7 @@ class EMQPLink:
         await trio.lowlevel.checkpoint()
         while len(self._outgoing) > _MOST_OUTGOING or not self.is_open.is_set():
             await (self.is_open if not self.is_open.is_set() else self._room).wait()
+
+
+def _new_identity() -> str:
+    return token_urlsafe(12)  # text, as released routers decode it; longer ids cost libzmq memory

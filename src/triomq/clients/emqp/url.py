@@ -13,6 +13,7 @@ import msgspec
 from triomq.clients.emqp.connector import EMQPSocket
 from triomq.clients.url_options import (
     one_of,
+    place_of,
     read_credentials,
     read_file_name,
     read_options,
@@ -41,8 +42,9 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         server_key: A file with the broker's public key.
         dialect: What is written to a broker without our extensions: ``eventmq-0.3`` or ``strict``.
         extensions: Whether ours are announced; without, this is a peer as the released ones are.
-        heartbeat: Seconds between heartbeats.
-        silence: Seconds of silence after which the broker counts as gone.
+        heartbeat: Seconds between heartbeats, ours and the broker's.
+        silence: Seconds of silence after which the broker counts as gone, and a new connection is made; None is twice
+            as long as ``heartbeat``.
         timeout: Seconds that the broker may take to let us in.
         name: How a person calls this peer.
     """
@@ -56,9 +58,14 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dialect: Dialect = "eventmq-0.3"
     extensions: bool = True
     heartbeat: float = 3.0
-    silence: float = 15.0
+    silence: float | None = None
     timeout: float = 10.0
     name: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for texts."""
+        return place_of(self.host, self.port, "")
 
     @property
     def address(self) -> str:
@@ -94,7 +101,7 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             dialect=self.dialect,
             capabilities=(EXTENSIONS,) if self.extensions else (),
             heartbeat=self.heartbeat,
-            silence=self.silence,
+            silence=2 * self.heartbeat if self.silence is None else self.silence,
         )
 
 

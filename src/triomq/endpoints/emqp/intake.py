@@ -105,6 +105,11 @@ class MessageIntake:
         self._answered: set[int] = set()  # numbers behind the first
         self._confirms = Confirms(peer.ref.touch, peer.directory.persistence, self._committed)
 
+    def rename(self) -> None:
+        """Forget what was made while the peer was known by another identity."""
+        self._shapes.clear()
+        self._acceptance = Acceptance(self._peer)
+
     # In
 
     def request(self, run: RequestRun) -> bool:
@@ -195,7 +200,7 @@ class MessageIntake:
             RequestProperties(
                 b"",
                 headers.frame,
-                self._peer.identity if headers.reply_requested else b"",
+                self._peer.known_as if headers.reply_requested else b"",
                 self._peer.user,
                 b"" if extension is NO_EXTENSION else encode_extension(extension),
             ),

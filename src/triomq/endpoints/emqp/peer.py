@@ -89,6 +89,7 @@ class EMQPPeer(RouterClient):
     worker: WorkerSide | None = None
     subscriber: SubscriberSide | None = None
     called = ""  # what it calls itself
+    _known_as = b""
     _closing = False
     _stranger = ""  # why it may not be here
     _frames: Frames  # the message that is being handled
@@ -101,7 +102,39 @@ class EMQPPeer(RouterClient):
         except Refused as refused:
             self._stranger = str(refused)
             return
-        self.hub.peers[self.identity] = self
+        there = self.hub.peers.get(self.identity)
+        # What a connection said last may come behind its successor.
+        if there is None or there.has_left or there.identity == self.identity:
+            self.hub.peers[self.identity] = self
+
+    @property
+    def known_as(self) -> bytes:
+        """Under which its requests and their answers are found: its identity, or that of its first connection."""
+        return self._known_as or self.identity
+
+    def succeed(self, identity: bytes) -> "EMQPPeer | None":
+        """Be known by the identity of an earlier connection from now on; return who is known by it, if anybody.
+
+        Raises:
+            AccessRefused: That is another user's.
+        """
+        before = self.hub.peers.get(identity)
+        if before is self:
+            return None
+        if before is not None and before.login != self.login:
+            raise AccessRefused("the identity of your earlier connection is another user's")
+        if self.hub.peers.get(self.known_as) is self:
+            del self.hub.peers[self.known_as]
+        self._known_as = identity
+        self.hub.peers[identity] = self
+        if self._intake is not None:
+            self._intake.rename()
+        return before
+
+    def make_way(self) -> None:
+        """End, since the peer has come back on another connection, and took with it what it has."""
+        self.mark_lost("the peer has come back on another connection")
+        self.leave()
 
     @cached_property
     def troubles(self) -> Counter[str]:
@@ -372,15 +405,15 @@ class EMQPPeer(RouterClient):
         """Let the last words go out."""
         self.engine.close()
         self._flush()
-        if not self.hub.is_stopping:
-            self.hub.jobs.endings.requester_left(self.identity)
+        if not self.hub.is_stopping and self.hub.peers.get(self.known_as) is self:
+            self.hub.jobs.endings.requester_left(self.known_as)
         super().left()
 
     def released(self) -> None:
         """Leave the endpoint's lists too."""
         super().released()
-        if self.hub.peers.get(self.identity) is self:
-            del self.hub.peers[self.identity]
+        if self.hub.peers.get(self.known_as) is self:
+            del self.hub.peers[self.known_as]
         self.hub.schedulers.pop(self, None)
 
 

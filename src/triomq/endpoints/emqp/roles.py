@@ -18,10 +18,19 @@ _LONGEST_NAME: Final = 100
 
 
 def take_role(peer: "EMQPPeer", event: Informed) -> None:
-    """Begin as what a peer says that it is; nothing is left of what it was."""
+    """Begin as what a peer says that it is; nothing is left of what it was.
+
+    A peer that has heard nothing of us for too long comes on a new connection, and so under a new identity: a ROUTER
+    would pass over what comes under one that it has. It says which it had before, which nobody else knows. So jobs that
+    are with it stay with it, and answers to what it has sent find it; its last connection may seem alive for long.
+    """
     worker = WorkerSide(peer, event.queues) if event.role == "worker" else None
-    if worker is not None and peer.worker is not None:
-        peer.worker.hand_over(event.extension.running, worker)
+    before = peer.succeed(event.extension.identity.encode()) if event.extension.identity else None
+    for side in (peer.worker, None if before is None else before.worker):
+        if worker is not None and side is not None:
+            side.hand_over(event.extension.running, worker)
+    if before is not None:
+        before.make_way()
     _forget_role(peer)
     peer.called = event.extension.name[:_LONGEST_NAME]
     if worker is not None:

@@ -222,10 +222,12 @@ class WorkerSide:
         for text, attempt in running:
             msgid = text.encode("utf-8", "replace")
             job = self.out.get(msgid)
-            if job is not None and job.entry is not None and job.attempt == attempt:
-                del self.out[msgid]
+            if job is None or (job.entry is not None and job.attempt != attempt):
+                continue
+            del self.out[msgid]
+            if job.entry is not None:
                 job.entry.runner = successor.booked
-                successor.take_over(msgid, job)
+            successor.take_over(msgid, job)
 
     def _own_job(self, batch: Batch, position: int, content: bytes, head: Head, now: float) -> DispatchedJob:
         request, suffix = split_request(content[head.properties_start : head.properties_stop])

@@ -201,7 +201,7 @@ class EMQPEngine:
 
     def handle_timer(self, now: float) -> Event | None:
         """Do what is due at ``now``: heartbeats, INFORM again, silence. Called early or late it does no harm."""
-        patience = self._settings.parting if self.state in ("leaving", "left") else self._settings.silence
+        patience = self._patience
         heard, self._has_heard = self._has_heard, False
         said, self.outbox.has_sent = self.outbox.has_sent, False
         event: Event | None = None
@@ -214,6 +214,11 @@ class EMQPEngine:
             elif self._may_beat:
                 self.outbox.notices.append(self._heartbeat(b"%.6f" % (now + self._epoch)))
         return event
+
+    @property
+    def _patience(self) -> float:
+        """Seconds that the other side may be silent now."""
+        return self._settings.parting if self.state in ("leaving", "left") else self._settings.silence
 
     @property
     def _may_beat(self) -> bool:

@@ -38,6 +38,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     Args:
         capabilities: INFORM, and ACK of it: what the sender knows; HEARTBEAT of a peer.
         name: INFORM: how a person calls the peer; SCHEDULE and UNSCHEDULE: whose schedule it is.
+        identity: INFORM: under which identity the peer has come before, if its present connection has another one.
         running: INFORM of a worker: jobs that it still has, each with its attempt.
         duplicate_of: ACK of a REQUEST: the job that this one would repeat.
         priority: REQUEST and SCHEDULE, from 0 to 9.
@@ -76,6 +77,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
     capabilities: tuple[str, ...] = ()
     name: str = ""
+    identity: Name = ""
     running: tuple[tuple[str, Count], ...] = ()
     duplicate_of: str = ""
     priority: Annotated[int, msgspec.Meta(ge=0, le=9)] | None = None

@@ -105,6 +105,11 @@ class PeerEngine(EMQPEngine):
         dialect = self._settings.dialect
         self.outbox.put(inform_frames(self._inform_id, self.role, self._queues, about, dialect))
 
+    @property
+    def _patience(self) -> float:
+        """Seconds that the broker may be silent; one with extensions goes on with heartbeats when we are leaving."""
+        return self._settings.silence if self.state == "leaving" and self.is_extended else super()._patience
+
     def _inform_again(self) -> Event | None:
         """Repeat INFORM; a client goes on without, as with a broker that knows no clients who say it."""
         if self.role != "client":

@@ -46,7 +46,7 @@ class Acceptance:
     def __init__(self, peer: "EMQPPeer") -> None:
         self._peer = peer
         self._book = peer.hub.jobs
-        self._sender = JobSender(peer.user, peer.identity)
+        self._sender = JobSender(peer.user, peer.known_as)
         self._no_requester = JobSender(peer.user)
         self._terms: tuple[object, object, Terms] | None = None  # those of the last run, and of what they were made
 
@@ -116,7 +116,7 @@ class Acceptance:
 
     def _requester(self, run: RequestRun) -> bytes:
         """Return whom to answer, or whose leaving ends the jobs."""
-        return self._peer.identity if run.headers.reply_requested or run.extension.tie else b""
+        return self._peer.known_as if run.headers.reply_requested or run.extension.tie else b""
 
     def _terms_of(self, run: RequestRun) -> Terms:
         """Return what is asked for jobs without deadlines: the same object as long as it is the same."""
