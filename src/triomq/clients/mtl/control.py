@@ -16,6 +16,7 @@ Rules:
 - libzmq's own heartbeats find out that a broker is gone which cannot say so: this flow has none.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,8 @@ from triomq.protocols.mtl import (
     SessionReady,
 )
 from triomq.transports.zmq import Dealer, ZMQContext, read_curve_keys
+
+_log = logging.getLogger("triomq.clients")
 
 _MOST_LOGINS: Final = 3
 """How often a command is asked again that is answered 401 although we have logged in each time."""
@@ -177,21 +180,24 @@ class ControlFlow:
 
     async def _have_session(self) -> None:
         """Begin a session if there is none, as often as it takes."""
-        failures = 0
+        failures, began = 0, trio.current_time()
         while not self._has_session or self._socket is None or self._socket.is_lost:
             try:
                 await self._begin()
-            except Disconnected:
+            except Disconnected as error:
+                self.log(logging.WARNING, "no session", attempt=failures + 1, reason=error)
+                self._drop_socket()  # it may have gone where nobody answers, and a new one looks up the name again
                 if self.policy.attempts is not None and failures + 1 >= self.policy.attempts:
                     raise
                 await trio.sleep(self.policy.seconds(failures))
                 failures += 1
+        if failures:
+            self.log(logging.INFO, "session is back", seconds=round(trio.current_time() - began, 3))
 
     async def _begin(self) -> None:
         self._has_session = False
         if self._socket is None or self._socket.is_lost:
-            if self._socket is not None:
-                self._socket.close()
+            self._drop_socket()
             self._socket = self.connect(heartbeat=self.url.heartbeat)
         self._engine = MTLControlClient(self.url.settings())
         event = await self._exchange(lambda engine: engine.open(self.url.virtual_host))
@@ -205,6 +211,15 @@ class ControlFlow:
             _fields_of(await self._exchange(lambda engine: engine.choose_profile(self.url.profile)))
         self._has_session = True
         self.sessions += 1
+
+    def _drop_socket(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            socket.close()
+
+    def log(self, level: int, text: str, **fields: object) -> None:
+        """Log what becomes of flows; where they lead, without the password."""
+        _log.log(level, text, extra={"fields": {"place": self.url.address(), **fields}})
 
     async def _log_in(self, required: LoginRequired) -> ControlClientEvent:
         """Show who we are; return what the broker says in the end."""

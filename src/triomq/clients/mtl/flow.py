@@ -17,6 +17,7 @@ Rules:
 - What is given to the flow goes out at the end of the turn, or when so much waits that it is worth a call.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
@@ -74,6 +75,7 @@ class ClientFlow(ABC):
         self._socket: Dealer | None = None
         self._next_sequence = 1
         self._error: TriomqError | None = None
+        self._lost_at: float | None = None  # when it was lost, while it is
         self._responses: dict[int, PendingReply[int]] = {}
         self._outgoing: deque[Frames] = deque()
         self._has_outgoing = trio.Event()
@@ -114,6 +116,9 @@ class ClientFlow(ABC):
                 return
             if not self.sessions:
                 raise reason
+            if self._lost_at is None:
+                self._lost_at = trio.current_time()
+                self._control.log(logging.WARNING, "data flow lost", direction=self.direction, reason=reason)
             failures = 0 if trio.current_time() - began > self._policy.max_delay else failures
             if self._policy.attempts is not None and failures >= self._policy.attempts:
                 self.fail(reason)
@@ -162,6 +167,9 @@ class ClientFlow(ABC):
 
     def _started(self, task_status: trio.TaskStatus[None]) -> None:
         self.sessions += 1
+        if self._lost_at is not None:
+            seconds, self._lost_at = round(trio.current_time() - self._lost_at, 3), None
+            self._control.log(logging.INFO, "data flow is back", direction=self.direction, seconds=seconds)
         if self.sessions == 1:
             task_status.started()
             # It ends by ``close`` alone: what was accepted is still told when the block around it is cancelled.

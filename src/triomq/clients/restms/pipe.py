@@ -3,6 +3,7 @@
     events ──▶ _waiting ──▶ async for ──▶ RestMSDelivery ── accept() ──▶ _accepted ──▶ DELETE of the newest
 
 One task follows the events and begins anew when the connection breaks, behind what was handed out last; one deletes.
+A connection has broken too when neither an event nor a comment has come for the URL's ``silence``.
 An ondemand pipe, and one of a server without events, is polled in their place, while a task waits for a message: so a
 worker that is busy takes none. The broker sends what nobody has accepted up to a window of its own, so what waits here
 is bounded by that; more than ``_MOST`` and the socket is not read.
@@ -11,6 +12,7 @@ A pipe that is gone, since the broker was restarted and has no store, is made ag
 was opened with ``reconnect``.
 """
 
+import logging
 from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Self
@@ -80,6 +82,7 @@ class RestMSPipe:
         self._is_ours = True
         self._polls = definition.type == "ondemand"  # which takes a message for a GET alone
         self._wanted = 0  # how many tasks wait for a message
+        self._lost_at: float | None = None  # when the broker was lost, while it is
 
     def __repr__(self) -> str:
         return f"<RestMSPipe {self.name}>"
@@ -192,11 +195,20 @@ class RestMSPipe:
                     raise
                 await self._make_again()
             except Disconnected as error:
+                if self._lost_at is None:
+                    self._lost_at = trio.current_time()
+                    self._requests.log(logging.WARNING, "pipe lost", pipe=self.name, reason=error)
                 failures = 0 if self._number > begun else failures
                 if failures:
                     await self._requests.wait_again(failures - 1, error)
                 failures += 1
                 self._requests.count_retry()
+
+    def _is_back(self) -> None:
+        """Say that the broker is there again, if it was lost."""
+        if self._lost_at is not None:
+            seconds, self._lost_at = round(trio.current_time() - self._lost_at, 3), None
+            self._requests.log(logging.INFO, "pipe is back", pipe=self.name, seconds=seconds)
 
     async def _poll(self) -> None:
         """Take one message as 2/RestMS has it, when it is wanted: the first that is new, or wait for it."""
@@ -204,12 +216,15 @@ class RestMSPipe:
             await self._changed.wait()
             return
         (pipe,) = document_of(await self._requests.ask("GET", self.uri)).pipes
+        self._is_back()
         uris = [message.href or "" for message in pipe.messages]
         seen = [number for number, uri in enumerate(uris) if hash_of(uri) == self._last]
         uri = uris[seen[-1] + 1 if seen else 0]  # the asynclet, if there is no other
         try:
             reply = await self._requests.ask("GET", uri, waits=True)
         except NotFound:  # after a restart messages have other URIs; whether the pipe is there is asked next
+            return
+        if reply.status == 204:  # nothing has come; the broker is there
             return
         (message,) = document_of(reply).messages
         await self._take(message, uri)
@@ -218,7 +233,8 @@ class RestMSPipe:
         """Follow the events of one connection until it ends; begin behind what was handed out last."""
         line = await self._requests.borrow()
         try:
-            head = await line.begin(path_of(self.uri), self._requests.follow_headers(self._last))
+            with self._requests.limit("no events"):
+                head = await line.begin(path_of(self.uri), self._requests.follow_headers(self._last))
             if head.status == 200 and "event-stream" in head.headers.get("content-type", ""):
                 await self._read_events(line)
             if head.status in (200, 501):  # another one's RestMS, which does not have our addition
@@ -229,10 +245,12 @@ class RestMSPipe:
             await self._requests.give_back(line)
 
     async def _read_events(self, line: HTTPLine) -> NoReturn:
+        self._is_back()
         self._waiting.clear()
         reader = EventReader(self._last)
         while True:
-            piece = await line.piece()
+            with self._requests.limit("neither an event nor a comment", waits=True):
+                piece = await line.piece()
             messages = reader.receive(piece.data)
             if isinstance(messages, Problem):
                 raise RemoteProtocolError(f"the broker's events cannot be read: {messages.text}")

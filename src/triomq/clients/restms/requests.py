@@ -9,7 +9,8 @@ connection is not used any more before the broker would close it, so that nothin
 import logging
 import math
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -80,6 +81,7 @@ class Requests:
         self.policy = policy
         self._ssl_context = ssl_context
         self._headers = url.headers
+        self._signs_of_life = {"Prefer": f"wait={url.wait}"}
         self._idle: list[HTTPLine] = []
         self._busy = self._requests = self._retries = 0
 
@@ -112,7 +114,8 @@ class Requests:
             body: What to send otherwise.
             headers: Further fields.
             again: Whether it may be done twice, so that it is tried again after the connection broke.
-            waits: Whether the answer may take any time, as that of an asynclet.
+            waits: Whether the answer comes when there is something, as that of an asynclet; it is 204 where nothing has
+                come for a third of the URL's ``silence``.
 
         Raises:
             AccessRefused: The user may not, or is none.
@@ -121,7 +124,7 @@ class Requests:
             Refused: The broker refuses it otherwise.
             Disconnected: The connection broke, or there is none.
         """
-        fields = {**self._headers, "Accept": JSON.name, **(headers or {})}
+        fields = {**self._headers, "Accept": JSON.name, **(self._signs_of_life if waits else {}), **(headers or {})}
         if document is not None:
             fields["Content-Type"], body = JSON.name, render(document, JSON)
         failures = 0
@@ -143,15 +146,30 @@ class Requests:
     async def _ask_once(self, method: str, path: str, fields: Mapping[str, str], body: bytes, waits: bool) -> HTTPReply:
         line = await self.borrow()
         try:
-            with trio.fail_after(math.inf if waits else self.url.timeout):
+            with self.limit(f"no answer to {method}", waits=waits):
                 reply = await line.ask(method, path, fields, body)
-        except trio.TooSlowError:
-            text = f"no answer to {method} from {self.url.place} within {self.url.timeout:g} s; see whether it is busy"
-            raise Disconnected(f"{text}, or raise ?timeout= in the URL") from None
         finally:
             await self.give_back(line)
         self._requests += 1
         return reply
+
+    @contextmanager
+    def limit(self, what: str, *, waits: bool = False) -> Iterator[None]:
+        """Bound what a block waits for.
+
+        Args:
+            what: What has not come then.
+            waits: Whether it waits for something to come, and not only for an answer.
+
+        Raises:
+            Disconnected: That long has passed.
+        """
+        name, seconds = ("silence", self.url.silence) if waits else ("timeout", self.url.timeout)
+        with trio.move_on_after(seconds) as scope:
+            yield
+        if scope.cancelled_caught:
+            text = f"{what} from {self.url.place} within {seconds:g} s; see whether it is busy"
+            raise Disconnected(f"{text}, or raise ?{name}= in the URL")
 
     def count_retry(self) -> None:
         """Have the statistics say that something was tried again."""
@@ -167,8 +185,12 @@ class Requests:
         if self.policy is None or failures + 1 >= (self.policy.attempts or math.inf):
             raise error
         seconds = self.policy.seconds(failures)
-        _log.info("%s; trying again in %.1f s", error, seconds)
+        self.log(logging.INFO, "trying again", waits=round(seconds, 3), reason=error)
         await trio.sleep(seconds)
+
+    def log(self, level: int, text: str, **fields: object) -> None:
+        """Log what becomes of connections; where they lead, without the password."""
+        _log.log(level, text, extra={"fields": {"place": self.url.place, **fields}})
 
     async def borrow(self) -> HTTPLine:
         """Return a connection for one request.
@@ -200,7 +222,8 @@ class Requests:
 
     def follow_headers(self, last: str) -> dict[str, str]:
         """Return the fields of a request for events, from behind one of them on."""
-        return {**self._headers, "Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
+        seen = {"Last-Event-ID": last} if last else {}
+        return {**self._headers, "Accept": "text/event-stream", **self._signs_of_life, **seen}
 
     async def close_idle(self) -> None:
         """Close the connections that wait for a request."""

@@ -5,6 +5,7 @@ for a Unix socket. Without a path it is the domain ``default``.
 """
 
 from base64 import b64encode
+from typing import Final
 from urllib.parse import unquote
 
 import msgspec
@@ -32,6 +33,8 @@ class RestMSUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         password: With what; never shown.
         domain: Where to work.
         timeout: Seconds that connecting may take, and an answer that is not waited for on purpose.
+        silence: Seconds after which a broker counts as gone that says nothing where a message is waited for. It is
+            asked for a sign of life three times as often, but at most every second.
         tls: Whether to speak TLS.
     """
 
@@ -42,12 +45,18 @@ class RestMSUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     password: str = ""
     domain: str = DEFAULT_DOMAIN
     timeout: float = 30.0
+    silence: float = 45.0
     tls: bool = False
 
     @property
     def place(self) -> str:
         """Where it is, for texts, which never show the password."""
         return place_of(self.host, self.port, self.path)
+
+    @property
+    def wait(self) -> int:
+        """Whole seconds after which the broker is to say something where a message is waited for (RFC 7240)."""
+        return max(1, int(self.silence / 3))
 
     @property
     def headers(self) -> dict[str, str]:
@@ -63,6 +72,9 @@ class RestMSUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"RestMSUrl({self.user!r} at {self.place} in {self.domain!r})"
 
 
+_READERS: Final = {"timeout": read_seconds, "silence": read_seconds}
+
+
 def parse_restms_url(url: str) -> RestMSUrl:
     """Read a URL.
 
@@ -70,7 +82,7 @@ def parse_restms_url(url: str) -> RestMSUrl:
         ConfigError: It is none, or something in it is not allowed; the text never shows the password.
     """
     parts, port = split_url(url, ("http", "https", "http+unix"), "RestMS", _EXAMPLE)
-    found = RestMSUrl(**read_credentials(parts), **read_options(parts.query, {"timeout": read_seconds}))  # type: ignore[arg-type]
+    found = RestMSUrl(**read_credentials(parts), **read_options(parts.query, _READERS))  # type: ignore[arg-type]
     if parts.scheme == "http+unix":
         if parts.hostname or not parts.path.strip("/"):
             raise ConfigError("a Unix socket's URL has no host and an absolute path: http+unix:///run/triomq.sock")

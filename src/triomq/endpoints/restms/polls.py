@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from triomq.endpoints.restms.pipes import PipeMessage, ServedPipe
 
 _HEARTBEAT: Final = 15.0
-"""Seconds between two signs of life in a stream of events: proxies cut what is silent for half a minute."""
+"""Seconds between two signs of life in a stream of events: proxies cut what is silent for half a minute. A client may
+prefer less (``Prefer: wait``)."""
+
+_LEAST_HEARTBEAT: Final = 1.0
+"""The least that it may prefer: a thousand idle clients are a thousand pieces a second then."""
 
 
 class WaitingCall:
@@ -175,12 +179,14 @@ class ChangePoll(WaitingCall):
 class PipeEventStream(WaitingCall):
     """A GET of a pipe's messages as events; it takes nothing, so a page deletes what it has done."""
 
-    __slots__ = ("_goes_on", "sent")
+    __slots__ = ("_goes_on", "_heartbeat", "sent")
 
     def __init__(self, call: "RestMSCall", pipe: "ServedPipe") -> None:
         super().__init__(call, pipe)
         self.sent = 0  # the number of the message that was sent last
         self._goes_on = False  # whether it will send more in a turn to come
+        preferred = restms.Preferences.of(call.request.headers).wait
+        self._heartbeat = _HEARTBEAT if preferred is None else min(_HEARTBEAT, max(_LEAST_HEARTBEAT, preferred))
 
     def begin(self) -> None:
         """Send what is there, behind the one that the client has seen last, if that is there; then what comes."""
@@ -226,7 +232,7 @@ class PipeEventStream(WaitingCall):
         self.changed()
 
     def _beat_later(self) -> None:
-        self.call.connection.call_after(self, _HEARTBEAT, self._beat)
+        self.call.connection.call_after(self, self._heartbeat, self._beat)
 
     def _beat(self) -> None:
         if not self.is_over:
