@@ -14,7 +14,7 @@ from app.cli.process import run
 from app.cli.test_serve_durable import broker, end, holder, publish, ready, watched
 from triomq import open_broker
 from triomq.clients import open_blocking
-from triomq.core import LeaseMessages, ledgers_of
+from triomq.core import LeaseMessages, Session, ledgers_of
 
 
 @pytest.fixture
@@ -86,11 +86,12 @@ def test_ledger_is_shown_and_salvaged_with_its_queue(tmp_path: Path) -> None:
             await broker.declare_queue("jobs")
             for number in range(3):
                 await broker.publish("", "jobs", b"%d" % number)
-            broker.domain_ref.ask_nowait(LeaseMessages("jobs", "etl", broker.session, 2, 1000))
+            ada = Session(broker.domain_ref, broker.directory, user="ada")
+            broker.domain_ref.ask_nowait(LeaseMessages("jobs", "etl", ada, 2, 1000))
 
     async def leased() -> int:
         async with open_broker(data_dir=target, store_host="thread") as broker:
-            ledger = ledgers_of(broker.directory).find("jobs", "etl")
+            ledger = ledgers_of(broker.directory).find("jobs", "etl", "ada")
             return 0 if ledger is None else ledger.log.stop
 
     trio.run(fill)

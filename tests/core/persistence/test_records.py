@@ -67,6 +67,7 @@ QUEUES = st.builds(
     overflow=st.sampled_from(Overflow),
     delivery_limit=COUNTS,
     single_active=st.booleans(),
+    private=st.booleans(),
     consumer_timeout=SECONDS,
     notes=NOTES,
     remarks=NOTES,
@@ -120,7 +121,7 @@ def test_keys_of_other_names_differ() -> None:
 def test_strategies_know_all_options() -> None:
     """An option that is new must be in the strategies, so that it is known to come back."""
     options = [QueueOptions, SinkOptions, Head, Traits, Binding]
-    assert [len(kind.__struct_fields__) for kind in options] == [17, 8, 9, 7, 6]
+    assert [len(kind.__struct_fields__) for kind in options] == [18, 8, 9, 7, 6]
 
 
 @given(QUEUES)

@@ -43,7 +43,7 @@ def lease(harness: Harness, most: int = 100, *, queue: str = "q", group: str = "
 
 
 def ledger_of(harness: Harness, queue: str = "q", group: str = "g") -> GroupLedger:
-    found = ledgers_of(harness.directory).find(queue, group)
+    found = ledgers_of(harness.directory).find(queue, group, harness.session.user)
     assert found is not None
     return found
 
@@ -393,7 +393,7 @@ async def test_message_is_in_one_place_whatever_reaches_the_disk(written: int) -
             step()
             durable.disk.take()  # and it is killed before that is written
     _, directory = open_durable_directory(store, 1 << 20)
-    ledger = None if directory.ledgers is None else directory.ledgers.find("q", "g")
+    ledger = None if directory.ledgers is None else directory.ledgers.find("q", "g", "")
     leased = 0 if ledger is None else ledger.log.stop - ledger.log.base
     queue_has = directory.queues["q"].backlog.ready
     assert (leased, queue_has) == [(0, 4), (2, 2), (3, 1), (2, 1)][written]

@@ -38,7 +38,7 @@ class RouterParty(OwnEndpointParty):
         _parties.setdefault(self.broker, []).append(self)
 
     def came(self, frames: Frames) -> None:
-        if frames[0] == b"BYE" or frames[2:3] == [b"Forbidden"]:
+        if frames[0] == b"BYE" or frames[2:3] in ([b"Forbidden"], [b"QueueLocked"], [b"NoSuchQueue"]):
             self.ended = True
 
     def _port_now(self) -> int:

@@ -40,6 +40,7 @@ class Subscription:
 
     Raises:
         Forbidden: The user may not.
+        QueueLocked, NoSuchQueue: It belongs to another session, or another user.
     """
 
     __slots__ = ("_session", "_start", "feed", "home", "open")
@@ -67,6 +68,7 @@ class Subscription:
     ) -> None:
         if not access.may_read(queue.name):
             raise Forbidden("queue", queue.name)
+        queue.require_use(session)
         self._session = session
         self._start = start
         self.open = True

@@ -82,11 +82,11 @@ def record_queue(directory: Directory, queue: QueueState, *, is_new: bool) -> No
 
 
 def record_ledger(directory: Directory, ledger: GroupLedger) -> None:
-    """Record a ledger that is new, if its queue is durable: under the names of domain, queue and group."""
+    """Record a ledger that is new, if its queue is durable: under the names of domain, queue, group and user."""
     persistence, state = directory.persistence, ledger.state
     if persistence is not None and state.durable:
         options = encode_options(state.declared, identity=ledger.log.identity)
-        key = encode_key(directory.name, ledger.queue, ledger.group)
+        key = encode_key(directory.name, *ledger.names)
         persistence.journal.add(QueueDeclared(state.backlog.queue, key, options))
         ledgers_of(directory).record(ledger)
         persistence.mark_sync_point()
@@ -141,10 +141,10 @@ def _decode_bound(record: RecordFound) -> tuple[str, Binding, str, str]:
 
 
 def _decode_queue(found: QueueFound) -> tuple[str, list[str], QueueOptions, str, str]:
-    """Return the domain, the queue's name, of a ledger with the group behind it, options, origin and user."""
+    """Return the domain, the queue's name, of a ledger with group and user behind it, options, origin and user."""
     with decoding("queue", found.key):
         domain, name, *group = decode_key(found.key)
-        return domain, [name, *group[:1]], *decode_queue_options(found.value)
+        return domain, [name, *group[:2]], *decode_queue_options(found.value)
 
 
 def require_decodable(piece: RecordFound | QueueFound) -> None:
@@ -203,7 +203,7 @@ def recovering(directory: Directory) -> Iterator[None]:
         if domain != directory.name:
             continue
         if group:
-            _recover_ledger(directory, name, group[0], found)
+            _recover_ledger(directory, name, *group, recovered=found)
         else:
             directory.queues[name] = _recover_queue(directory, name, options, found, origin, user)
         yield
@@ -246,10 +246,10 @@ def _recover_queue(
     return queue
 
 
-def _recover_ledger(directory: Directory, queue: str, group: str, recovered: RecoveredQueue) -> None:
+def _recover_ledger(directory: Directory, queue: str, group: str, user: str = "", *, recovered: RecoveredQueue) -> None:
     found = recovered.found
     identity = decode_identity(found.value)
-    state = make_state(directory, queue, group, durable=True, number=found.queue, identity=identity)
+    state = make_state(directory, queue, group, user, durable=True, number=found.queue, identity=identity)
     assert isinstance(state.backlog, StoredLog)
     state.backlog.recover(recovered.chunks, found.next_id - 1)
     recovered.chunks = []

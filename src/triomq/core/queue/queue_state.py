@@ -21,7 +21,7 @@ from triomq.core.streams.start import Bounds
 from triomq.core.streams.stored import StoredLog
 from triomq.core.topology.options import QueueOptions
 from triomq.core.topology.policy import Policy, queue_options
-from triomq.errors import StoreError
+from triomq.errors import NoSuchQueue, QueueLocked, StoreError
 from triomq.store import Reading, RecordKind
 
 if TYPE_CHECKING:
@@ -219,6 +219,25 @@ class QueueState:
             return StreamLog(limits, directory.clock.now, identity)
         number = number or persistence.number_queue()
         return StoredLog(limits, directory, persistence, number, self.name, identity)
+
+    def is_hidden_from(self, user: str) -> bool:
+        """Return whether it belongs to another user; the program itself has the empty name and sees everything."""
+        return self.declared.private and user not in ("", self.user)
+
+    def require_use(self, session: "Session") -> None:
+        """Require that a session may use the queue in any other way than by sending to it.
+
+        This is the one place that knows whose a queue is. All ways to a queue lead through it: ``Directory.queue``,
+        ``Subscription``, the domain's requests, and what endpoints ask of queues with their users' rights.
+
+        Raises:
+            QueueLocked: It belongs exclusively to another session.
+            NoSuchQueue: It belongs to another user, for whom it is not there.
+        """
+        if self.owner is not None and self.owner is not session:
+            raise QueueLocked(self.name)
+        if self.is_hidden_from(session.user):
+            raise NoSuchQueue(self.name)
 
     def ready_count(self) -> int:
         """Return how many messages no consumer has, wherever they are."""

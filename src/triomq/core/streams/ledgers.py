@@ -1,6 +1,6 @@
 """Ledgers: messages of an ordinary queue that a group reads by offsets, as records of a stream, until it has done them.
 
-    queue ── LeaseMessages ──▶ ledger of (queue, group): a stream that is in no directory
+    queue ── LeaseMessages ──▶ ledger of (queue, user, group): a stream that is in no directory
              taken over in one      │  offsets 0, 1, …; an identity; in the store if the queue is durable
              turn and one batch     │
                                     ├── acknowledge(offset) ──▶ what is below is gone
@@ -18,6 +18,7 @@ Rules:
   begins anew. How often a message was leased is not counted (``delivery_limit``).
 - Leases end in the order in which they were made. So what comes back is always the first that the ledger has, and its
   offsets are out of range from then on.
+- A group is its user's: two users that give a group the same name have a ledger each, and neither sees the other's.
 - A ledger is deleted with its queue. One in which nothing is leased gives way when there are too many
   (``MOST_LEDGERS``): then its identity is gone, and who remembers that is told so.
 
@@ -168,12 +169,13 @@ class GroupLedger:
         ledgers: All of the domain.
         queue: The queue's name.
         group: The group's name.
-        state: Of its stream.
+        state: Of its stream; its user is whose the group is.
     """
 
     def __init__(self, ledgers: "Ledgers", queue: str, group: str, state: QueueState) -> None:
         self.queue = queue
         self.group = group
+        self.user = state.user
         self.state = state
         self.leases: deque[LeasedRange] = deque()  # oldest first, none of them empty
         self.used = ledgers.wall()
@@ -182,6 +184,11 @@ class GroupLedger:
         assert isinstance(state.backlog, StreamLog)
         self.log = state.backlog
         self.log.segments.limits = _NO_LIMITS
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is recorded under; those of the program itself have no user."""
+        return (self.queue, self.group, self.user) if self.user else (self.queue, self.group)
 
     @property
     def room(self) -> tuple[int, int]:
@@ -315,7 +322,7 @@ class Ledgers:
     def __init__(self, directory: "Directory") -> None:
         self._directory = directory
         self._records = KeyedRecords(directory, RecordKind.LEDGER)
-        self._ledgers: dict[str, dict[str, GroupLedger]] = {}  # by queue and group
+        self._ledgers: dict[str, dict[tuple[str, str], GroupLedger]] = {}  # by queue, and group and user
         self.wall = unix_time
 
     def __iter__(self) -> Iterator[GroupLedger]:
@@ -326,20 +333,22 @@ class Ledgers:
         """Count them."""
         return sum(map(len, self._ledgers.values()))
 
-    def find(self, queue: str, group: str) -> GroupLedger | None:
-        """Return the ledger of a group; None if it has never leased anything from that queue."""
-        return self._ledgers.get(queue, {}).get(group)
+    def find(self, queue: str, group: str, user: str) -> GroupLedger | None:
+        """Return the ledger of a user's group; None if it has never leased anything from that queue."""
+        return self._ledgers.get(queue, {}).get((group, user))
 
     def of_queue(self, queue: str) -> list[GroupLedger]:
         """Return the ledgers of a queue."""
         return list(self._ledgers.get(queue, {}).values())
 
-    def make(self, queue: QueueState, group: str) -> GroupLedger:
+    def make(self, queue: QueueState, group: str, user: str) -> GroupLedger:
         """Make a ledger that has no actor yet."""
-        return self._add(queue.name, group, make_state(self._directory, queue.name, group, durable=queue.durable))
+        state = make_state(self._directory, queue.name, group, user, durable=queue.durable)
+        return self._add(queue.name, group, state)
 
     def _add(self, queue: str, group: str, state: QueueState) -> GroupLedger:
-        ledger = self._ledgers.setdefault(queue, {})[group] = GroupLedger(self, queue, group, state)
+        ledger = GroupLedger(self, queue, group, state)
+        self._ledgers.setdefault(queue, {})[group, state.user] = ledger
         return ledger
 
     def recover(self, queue: str, group: str, state: QueueState) -> None:
@@ -348,10 +357,11 @@ class Ledgers:
 
     def recover_leases(self) -> None:
         """Take what the store had of leases."""
-        for (queue, group), value in self._records.recovered():
-            ledger, recorded = self.find(queue, group), _decode(value)
+        for names, value in self._records.recovered():
+            queue, group, *user = names
+            ledger, recorded = self.find(queue, group, *user or ("",)), _decode(value)
             if ledger is None:
-                self._records.remove((queue, group))
+                self._records.remove(names)
                 continue
             if recorded.base > ledger.log.base:
                 ledger.log.drop_below(recorded.base)
@@ -363,17 +373,17 @@ class Ledgers:
         ledger.used = self.wall()
         if ledger.state.durable:
             recorded = _Recorded(ledger.log.base, tuple(ledger.leases), ledger.used)
-            self._records.put((ledger.queue, ledger.group), _encode(recorded))
+            self._records.put(ledger.names, _encode(recorded))
 
     def forget(self, ledger: GroupLedger) -> None:
         """Forget a ledger whose stream is deleted."""
         groups = self._ledgers[ledger.queue]
-        del groups[ledger.group]
+        del groups[ledger.group, ledger.user]
         if not groups:
             del self._ledgers[ledger.queue]
         self._directory.clock.forget(ledger)
         if ledger.state.durable:
-            self._records.remove((ledger.queue, ledger.group))
+            self._records.remove(ledger.names)
 
     def giving_way(self) -> GroupLedger | None:
         """Return the ledger that gives way to a new one; None if there is room.
@@ -408,7 +418,7 @@ class Ledgers:
 
 
 def make_state(
-    directory: "Directory", queue: str, group: str, *, durable: bool, number: int = 0, identity: int = 0
+    directory: "Directory", queue: str, group: str, user: str, *, durable: bool, number: int = 0, identity: int = 0
 ) -> QueueState:
     """Make the state of a ledger's stream, which no policy applies to.
 
@@ -416,13 +426,14 @@ def make_state(
         directory: The domain's.
         queue: The queue's name.
         group: The group's.
+        user: The user's.
         durable: Whether the queue is there after a restart.
         number: Its number in the store, if that knows it already.
         identity: Likewise.
     """
     options = QueueOptions(durable=durable, stream=StreamOptions())
     name = f"{queue}, leased by {group}"
-    state = QueueState(name, options, directory, number=number, identity=identity)
+    state = QueueState(name, options, directory, user=user, number=number, identity=identity)
     state.options, state.policy = options, None
     return state
 

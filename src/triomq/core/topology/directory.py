@@ -37,7 +37,7 @@ from triomq.core.topology.observer import MessageObservers, Observers
 from triomq.core.topology.policy import Policies
 from triomq.core.topology.quotas import Quotas
 from triomq.core.topology.tracer import Tracer
-from triomq.errors import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, StoreError
+from triomq.errors import NoSuchQueue, NoSuchSink, QueueStopped, SinkInternal, StoreError
 
 if TYPE_CHECKING:
     from triomq.core.streams.ledgers import GroupLedger, Ledgers
@@ -200,18 +200,33 @@ class Directory:
         """Find a queue that a session may use.
 
         Raises:
-            NoSuchQueue: There is none of that name.
+            NoSuchQueue: There is none of that name, or it belongs to another user.
             QueueStopped: Its restarts have failed for good.
             QueueLocked: It belongs exclusively to another session.
         """
         queue = self.queues.get(name)
+        if queue is not None:
+            queue.require_use(session)
+        return self.target(name)
+
+    def target(self, name: str) -> QueueState:
+        """Find a queue to send to, whoever it belongs to.
+
+        Raises:
+            NoSuchQueue: There is none of that name.
+            QueueStopped: Its restarts have failed for good.
+        """
+        queue = self.queues.get(name)
         if queue is None:
             raise NoSuchQueue(name)
-        if queue.owner is not None and queue.owner is not session:
-            raise QueueLocked(name)
         if queue.ref.state == "stopped":
             raise QueueStopped(name)
         return queue
+
+    def has_for(self, user: str, name: str) -> bool:
+        """Return whether there is a queue of a name that is not another user's."""
+        queue = self.queues.get(name)
+        return queue is not None and not queue.is_hidden_from(user)
 
     @staticmethod
     def name_of(queue: Ref) -> str:

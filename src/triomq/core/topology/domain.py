@@ -232,8 +232,8 @@ class Domain(DynamicSupervisor):
         owner = message.session if options.exclusive else None
         existing = directory.queues.get(message.name)
         if existing is not None:
-            if existing.owner is not owner:
-                raise QueueLocked(message.name)
+            if existing.owner is not owner or existing.is_hidden_from(message.session.user):
+                raise QueueLocked(message.name)  # a name that is taken cannot be hidden from who wants it
             directory.queue(message.name, message.session)
             if existing.origin != message.origin:
                 raise ForeignName(message.name, existing.origin, message.origin)
@@ -264,10 +264,9 @@ class Domain(DynamicSupervisor):
     def delete_queue(self, message: DeleteQueue) -> QueueStatistics | None:
         """Delete a queue with its messages, its feeds and all bindings to it."""
         queue = self.directory.queues.get(message.name)
-        if queue is None:
+        if queue is None or queue.is_hidden_from(message.session.user):
             return None
-        if queue.owner is not None and queue.owner is not message.session:
-            raise QueueLocked(message.name)
+        queue.require_use(message.session)
         if queue.origin != message.origin:
             raise ForeignResource(f"queue {queue.name!r}", queue.origin, message.origin)
         require_no_part(queue)
@@ -312,19 +311,22 @@ class Domain(DynamicSupervisor):
         """Move messages of a queue into the ledger of a group."""
         directory, ledgers = self.directory, ledgers_of(self.directory)
         queue = require_leasable(directory, message)
-        ledger = ledgers.find(message.queue, message.group)
+        user = message.session.user
+        ledger = ledgers.find(message.queue, message.group, user)
         if ledger is None:
             if (oldest := ledgers.giving_way()) is not None:
                 self._remove_ledger(oldest)
             self.system.turn.charge(_COST)
-            ledger = ledgers.make(queue, message.group)
+            ledger = ledgers.make(queue, message.group, user)
             self._start_ledger(ledger)
             record_ledger(directory, ledger)
         return lease_messages(message, ledger, queue)
 
     def _start_ledger(self, ledger: GroupLedger) -> None:
         state = ledger.state
-        name = f"ledger.{len(ledger.queue)}.{ledger.queue}.{ledger.group}"  # both may have any characters
+        name = (
+            f"ledger.{len(ledger.queue)}.{ledger.queue}.{len(ledger.group)}.{ledger.group}.{ledger.user}"  # of any text
+        )
         actor = Stream if self.directory.tracer is None else TracedStream
         state.ref = self.start_child_nowait(ChildSpec(lambda: actor(state), name=name))
         ledger.set_clock()
@@ -403,7 +405,10 @@ class Domain(DynamicSupervisor):
         sink = self.directory.sinks.get(binding.source)
         if sink is None or binding not in sink.bindings:
             return False
-        if binding.target is Target.QUEUE and binding.destination in self.directory.queues:
+        queue = self.directory.queues.get(binding.destination) if binding.target is Target.QUEUE else None
+        if queue is not None:
+            if queue.is_hidden_from(message.session.user):
+                return False
             self.directory.queue(binding.destination, message.session)
         require_no_router(self.directory, sink.name, binding)
         origin = sink.origin_of(binding)

@@ -97,6 +97,8 @@ class QueueOptions(msgspec.Struct, frozen=True):
         notes: Arguments that mean nothing to the core but must be equal at a second declare.
         remarks: Arguments that mean nothing to this broker; stored to be shown.
         stream: What makes it a stream; None for a queue that forgets what is consumed.
+        private: Whether it belongs to the user who declares it: others can send to it, and nothing else, as if there
+            were none (``QueueState.require_use``).
     """
 
     durable: bool = True
@@ -117,6 +119,7 @@ class QueueOptions(msgspec.Struct, frozen=True):
     notes: tuple[tuple[str, object], ...] = ()
     remarks: tuple[tuple[str, object], ...] = ()
     stream: StreamOptions | None = None
+    private: bool = False
 
     @property
     def is_bounded(self) -> bool:
@@ -127,13 +130,14 @@ class QueueOptions(msgspec.Struct, frozen=True):
 def require_equivalent(name: str, received: msgspec.Struct, current: msgspec.Struct) -> None:
     """Compare two sets of options, field by field in the order of declaration; ``name`` is for the text.
 
-    Remarks and the time that consumers have may differ, as with RabbitMQ; those that came first count.
+    Remarks and the time that consumers have may differ, as with RabbitMQ; those that came first count. A queue stays
+    its user's.
 
     Raises:
         Inequivalent: The first field that differs.
     """
     for option in received.__struct_fields__:
-        if option in ("remarks", "consumer_timeout"):
+        if option in ("remarks", "consumer_timeout", "private"):
             continue
         ours, theirs = getattr(current, option), getattr(received, option)
         if ours != theirs:

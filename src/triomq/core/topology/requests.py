@@ -48,7 +48,8 @@ class DeclareQueue(Request[QueueState], frozen=True):
 
     Raises (in the asker):
         Inequivalent: It exists and differs.
-        QueueLocked: It belongs exclusively to another session, or to this one and is now declared shared.
+        QueueLocked: It belongs to another user, or exclusively to another session, or to this one and is now declared
+            shared.
     """
 
     name: str
@@ -58,7 +59,7 @@ class DeclareQueue(Request[QueueState], frozen=True):
 
 
 class DeleteQueue(Request[QueueStatistics | None], frozen=True):
-    """To a domain: delete a queue. Answers what was in it, None if there was none.
+    """To a domain: delete a queue. Answers what was in it, None if there was none that is not another user's.
 
     Raises (in the asker):
         QueueLocked: It belongs exclusively to another session.

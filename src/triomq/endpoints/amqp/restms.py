@@ -64,7 +64,8 @@ def _pipe_create(channel: ServerChannel, method: RestMSPipeCreate) -> None:
     # Brokers of ours announce shared queues as pipes too, for what comes into a pipe is theirs. Of a RestMS server each
     # pipe is somebody's own.
     is_shared = channel.connection.login.instance and not method.pipe_name.startswith(PIPE_PREFIX)
-    queue = _declare_queue(channel, method.pipe_name, QueueOptions(remarks=() if is_shared else PIPE_MARK))
+    options = QueueOptions() if is_shared else QueueOptions(remarks=PIPE_MARK, private=True)
+    queue = _declare_queue(channel, method.pipe_name, options)
     queue.set_ceiling(PRIVATE_BYTES)  # its peer may be gone for long
     _deliver(channel, f"x:{queue.name}", queue)
 

@@ -268,6 +268,7 @@ class DomainWork(InPlaceActor):
 
         Raises:
             AccessRefused: The user has not.
+            NoSuchQueue, QueueLocked: The queue is another user's, or another session's.
             Restarting: It cannot answer just now: ask again when ``wait_over`` of the exception ends.
             Refused: It refuses.
             ActorStopped: It has been given up.
@@ -278,6 +279,8 @@ class DomainWork(InPlaceActor):
             raise TypeError(f"there is no row for {type(request).__name__} in _NEEDS, which has the rights it needs")
         for may, name in needs(self.access, ref, request):
             self.require(may, name)
+        if isinstance(request, _OF_QUEUES):
+            self.directory.queue(Directory.name_of(ref), self.session)
         return self.ask_unguarded(ref, request)
 
     @final
@@ -439,6 +442,9 @@ def _bind(access: Access, ref: Ref, request: Bind | Unbind) -> Iterator[Need]:
 def _read(access: Access, ref: Ref, request: Browse | Get | Purge) -> Iterator[Need]:
     yield access.may_read, Directory.name_of(ref)
 
+
+_OF_QUEUES = (Browse, Get, Purge)
+"""What is asked of a queue itself, and not of its domain, which looks whose it is."""
 
 _NEEDS: Final[Mapping[type, Callable[[Access, Ref, Any], Iterator[Need]]]] = {
     Bind: _bind,

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from triomq.errors import AccessRefused, LimitExceeded, LocalProtocolError, NotFound, Refused, TriomqError
+from triomq.errors import AccessRefused, LimitExceeded, LocalProtocolError, NotFound, QueueLocked, Refused, TriomqError
 from triomq.protocols.emqp import Code
 
 _CODES: Final[Mapping[type[TriomqError], Code]] = {
     AccessRefused: "forbidden",
+    QueueLocked: "forbidden",
     LimitExceeded: "full",
     NotFound: "unknown",
     Refused: "malformed",

@@ -151,7 +151,7 @@ class WorkerSide:
 
     def _require_queue(self, name: str) -> None:
         peer = self._peer
-        if name not in peer.directory.queues:
+        if not peer.directory.has_for(peer.user, name):  # of another user's, the domain refuses that
             peer.ask(peer.domain, DeclareQueue(name, options_of(peer.engine), peer.session))
 
     def work(self) -> Work:

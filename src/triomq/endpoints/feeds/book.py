@@ -117,7 +117,10 @@ class FeedBook:
     def _recover_pipe(self, name: str, record: PipeRecord) -> None:
         pipe = PipeState(name, record, self, record.modified)
         pipe.used = self.now()
-        if pipe.is_ondemand or name in self.directory.queues:
+        queue = self.directory.queues.get(name)
+        if queue is not None and not queue.declared.private:  # made by a version that had no word for it
+            queue.declared = msgspec.structs.replace(queue.declared, private=True)
+        if pipe.is_ondemand or queue is not None:
             self._add_pipe(pipe)
         else:
             self.records.remove("pipe", name)

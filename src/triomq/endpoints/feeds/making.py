@@ -162,6 +162,7 @@ def make_pipe(work: DomainWork, book: FeedBook, type_: str, *, title: str = "") 
             max_bytes=limits.size or None,
             overflow=limits.overflow,
             remarks=PIPE_MARK,
+            private=True,
         )
         work.ask(work.domain, DeclareQueue(name, options, work.session))
     pipe = PipeState(name, PipeRecord(type_, work.user, title, now), book, now)

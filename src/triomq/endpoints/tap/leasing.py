@@ -18,7 +18,7 @@ def lease(connection: "TapServerConnection", event: LeaseAsked) -> None:
     """Move messages, and answer when they are on disk."""
     connection.require_read(event.queue)
     request = LeaseMessages(event.queue, event.group, connection.session, event.most_records, event.most_bytes)
-    found = ledgers_of(connection.directory).find(event.queue, event.group)
+    found = ledgers_of(connection.directory).find(event.queue, event.group, connection.user)
     before = 0 if found is None else found.log.next_id
     leased = connection.ask_unguarded(connection.domain, request)
     connection.system.turn.charge((leased.bounds.stop - before) // _RECORDS_PER_PUSH)
@@ -44,7 +44,7 @@ def named_ledger(connection: "TapServerConnection", queue: str, group: str) -> G
         QueueLocked: It belongs to another session.
     """
     state = connection.directory.queues.get(queue)
-    if not group or state is None or state.declared.stream is not None:
+    if not group or state is None or state.declared.stream is not None or state.is_hidden_from(connection.user):
         return None
     return ledger_of(connection, queue, group)
 
@@ -53,7 +53,7 @@ def ledger_of(connection: "TapServerConnection", queue: str, group: str, partiti
     """Return a group's ledger; raises as ``named_ledger``, also if there is no such queue, or partition."""
     directory = connection.directory
     directory.queue(queue, connection.session)
-    found = None if directory.ledgers is None else directory.ledgers.find(queue, group)
+    found = None if directory.ledgers is None else directory.ledgers.find(queue, group, connection.user)
     if found is None:
         raise NotFound(f"group {group!r} has leased nothing from queue {queue!r}; LEASE makes its ledger")
     if partition:

@@ -27,7 +27,7 @@ def partitions_of(directory: Directory, name: str, session: Session) -> list[Que
         QueueLocked: It belongs to another session.
     """
     found = parts_of(directory, name)
-    if not found and name in directory.queues:
+    if not found and directory.has_for(session.user, name):
         raise NotFound(f"{name!r} is a queue and no stream: its messages can be leased (from Spark: mode=queue)")
     if not found:
         raise NotFound(f"there is no stream {name!r} here; declare it first")

@@ -11,7 +11,7 @@ from triomq.endpoints.declaring import name_for_queue
 from triomq.endpoints.feeds import PIPE_MARK
 from triomq.endpoints.mtl.profile import ContentSource, ContentTarget, ResourceProfile, command, profile
 from triomq.endpoints.mtl.profiles.names import Count, ListArguments, page_of, require_name
-from triomq.errors import NotForStreams
+from triomq.errors import NotForStreams, QueueLocked
 
 
 class NamedQueue(msgspec.Struct, frozen=True):
@@ -96,7 +96,9 @@ class QueueProfile(ResourceProfile):
 
     def target(self, work: DomainWork, resource: str) -> ContentTarget:
         """Return the queue."""
-        queue = work.directory.queue(resource, work.session)
+        queue = work.directory.target(resource)  # a pipe of another user's can be written to by who knows its name
+        if queue.owner not in (None, work.session):
+            raise QueueLocked(queue.name)
         if not work.access.may_write(queue.name):
             raise Forbidden("queue or stream", queue.name)
         return ContentTarget("", key=queue.name, queue=queue.name)
