@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from peers.differential.brokers import open_ours, open_theirs
-from peers.differential.comparing import Answers, ask_both, read_reasons, reason_for
+from peers.differential.comparing import Answers, ask_all, ask_both, read_reasons, reason_for
+from peers.differential.question import Question
 from peers.differential.questions import QUESTIONS
 from peers.rabbitmq import find_rabbitmq
 
 REASONS = read_reasons()
-OF_OUR_OWN = 10
+OF_OUR_OWN = 11
 """Differences that nobody orders: more of them, and clients notice."""
 
 
@@ -50,6 +51,27 @@ def test_every_reason_is_needed(answers: tuple[Answers, Answers]) -> None:
     our, their = answers
     different = [title for title in our if our[title] != their[title]]
     assert [reason.question for reason in REASONS if not any(map(reason.covers, different))] == []
+
+
+def answers_as_rabbitmq() -> list[Question]:
+    """The questions whose difference a setting of the endpoint removes."""
+    found = [(question, reason_for(question.title, REASONS)) for question in QUESTIONS]
+    return [question for question, reason in found if reason is not None and reason.compatibility]
+
+
+@pytest.fixture(scope="module")
+def compatible() -> Iterator[Answers]:
+    with open_ours(endpoints_0_compatibility="rabbitmq") as url:
+        yield ask_all(answers_as_rabbitmq(), url)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("title", [question.title for question in answers_as_rabbitmq()])
+def test_endpoint_may_answer_as_rabbitmq_does(
+    answers: tuple[Answers, Answers], compatible: Answers, title: str
+) -> None:
+    our, their = (given[title] for given in answers)
+    assert compatible[title] == their != our
 
 
 def test_few_differences_are_our_own() -> None:

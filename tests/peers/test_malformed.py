@@ -76,7 +76,7 @@ CUT_TABLE = struct.pack(">I", 5) + b"\x01aI\0\0"
 
 FAILURES: dict[str, tuple[bytes, int, tuple[int, int]]] = {
     "a wrong frame end": (raw_frame(METHOD, 1, b"\0\x3c\0\x0a\0\0\0\0\0\0\0", b"\0"), 501, (0, 0)),
-    "a frame larger than agreed": (struct.pack(">BHI", BODY, 1, 131065), 501, (0, 0)),
+    "a frame larger than agreed": (struct.pack(">BHI", BODY, 1, 131073), 501, (0, 0)),
     "a frame of four gigabytes": (struct.pack(">BHI", METHOD, 0, 2**32 - 1), 501, (0, 0)),
     "a frame type that is not known": (raw_frame(4, 1, b""), 501, (0, 0)),
     "a method on a closed channel": (CLOSED_CHANNEL + encode(1, Basic.Qos()), 504, (60, 10)),
@@ -159,7 +159,7 @@ EARLY: dict[str, tuple[bytes, int]] = {
     "a channel's method": (encode(1, Channel.Open()), 505),
     "a later method": (encode(0, Connection.TuneOk(0, 131072, 0)), 504),
     "secure-ok without a challenge": (encode(0, Connection.SecureOk("x")), 504),
-    "a frame larger than the smallest": (struct.pack(">BHI", METHOD, 0, 4089), 501),
+    "a frame larger than the smallest": (struct.pack(">BHI", METHOD, 0, 4097), 501),
     "noise": (b"\xff" * 16, 501),
     "a class that is not known": (raw_frame(METHOD, 0, b"\0\x63\0\x0a"), 540),
 }

@@ -16,12 +16,12 @@ from .questions.rights import TAGS, USERS
 
 
 @contextlib.contextmanager
-def open_ours() -> Iterator[str]:
-    """Run `triomq serve`; its URL."""
+def open_ours(**settings: str) -> Iterator[str]:
+    """Run `triomq serve`, with further settings as environment variables have them; its URL."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "definitions.json")
         file.write_text(json.dumps(_definitions()), encoding="utf-8")
-        with open_served(definitions=str(file)) as served:
+        with open_served(definitions=str(file), **settings) as served:
             # It says NAME and PASSWORD, for it has several users.
             yield re.sub("//[^@]*@", "//guest:guest@", served.url)
 

@@ -27,6 +27,7 @@ class Reason(NamedTuple):
         triomq: what triomq answers, for readers.
         because: ``specification`` where that names our answer, or offers what RabbitMQ refuses; ``choice`` for the few
             that are our own.
+        compatibility: ``rabbitmq`` where an endpoint with that setting answers as RabbitMQ does.
         reason: why.
     """
 
@@ -34,6 +35,7 @@ class Reason(NamedTuple):
     rabbitmq: str
     triomq: str
     because: str
+    compatibility: str
     reason: str
 
     def covers(self, title: str) -> bool:

@@ -1,6 +1,5 @@
 """What is sent: contents cut to the peer's frames, deliveries as they came or framed anew."""
 
-import pamqp.frame
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +22,7 @@ from triomq.protocols.amqp import (
 )
 from triomq.protocols.amqp.outbox import LARGE, REMEMBERED
 
-from .wire import consumer, content, exchange, flatten, pair, published_runs, running, sent
+from .wire import consumer, content, exchange, flatten, frame_sizes, pair, published_runs, running, sent
 
 PROPERTIES = encode_properties(BasicProperties(content_type="text/plain", headers={"a": 1}))
 
@@ -112,23 +111,27 @@ def test_unsent_counts_what_waits() -> None:
 def test_every_frame_fits_the_peer() -> None:
     client, server = pair(Settings(frame_max=4096))
     server.send_content(1, BasicGetOk(1, False, "e", "k"), PROPERTIES, bytes(50_000))
-    octets = sent(server)
-    while octets:
-        size, _, _ = pamqp.frame.unmarshal(octets)
-        assert size <= 4096
-        octets = octets[size:]
+    assert max(frame_sizes(sent(server))) <= 4096
     assert client.frame_max == 4096
 
 
-def test_properties_that_fit_no_frame_are_refused_before_anything_is_queued() -> None:
-    _, server = pair(Settings(frame_max=4096))
+def test_properties_that_fit_no_frame_are_refused_to_a_publisher_before_anything_is_queued() -> None:
+    client, _ = pair(Settings(frame_max=4096))
     large = encode_properties(BasicProperties(headers={"h": "x" * 5000}))
     with pytest.raises(LocalProtocolError, match="properties of 50"):
-        server.send_content(1, BasicGetOk(1, False, "e", "k"), large, b"")
-    run = published([b"x"], properties=large)
+        client.send_content(1, BasicPublish("e", "k"), large, b"")
     with pytest.raises(LocalProtocolError, match="properties of 50"):
-        server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
-    assert server.outbox.unsent == 0
+        client.send_publish(1, "e", "k", False, large, b"")
+    assert client.outbox.unsent == 0
+
+
+def test_properties_of_others_are_delivered_whole_where_they_fit_no_frame() -> None:
+    _, server = pair(Settings(frame_max=4096))
+    large = encode_properties(BasicProperties(headers={"h": "x" * 5000}))
+    run = published([b"x"], properties=large)
+    server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
+    server.send_content(1, BasicGetOk(1, False, "e", "k"), large, b"x")
+    assert [size > 4096 for size in frame_sizes(sent(server))] == [False, True, False] * 2
 
 
 def test_method_that_fits_no_frame_is_refused() -> None:
@@ -249,16 +252,13 @@ def test_messages_that_are_not_alike_are_delivered_together_whatever_they_are(
         assert (framing.properties(received), framing.body(received)) == (properties, octets)
 
 
-def test_messages_that_are_not_alike_are_refused_whole_if_one_fits_no_frame() -> None:
+def test_messages_of_which_one_fits_no_frame_are_all_delivered() -> None:
     _, server = pair(Settings(frame_max=4096))
-    runs = [
-        published([b"x"]),
-        published([b"x"], properties=encode_properties(BasicProperties(headers={"h": "x" * 5000}))),
-    ]
+    large = encode_properties(BasicProperties(headers={"h": "x" * 5000}))
+    runs = [published([b"x"]), published([b"x"], properties=large)]
     fronts = [server.outbox.front(1, "ctag", True, "e", "k", run.framing) for run in runs]
-    with pytest.raises(LocalProtocolError, match="properties of 50"):
-        server.send_mixed_deliveries(1, 7, fronts, [run.contents[0] for run in runs])
-    assert server.outbox.unsent == 0
+    server.send_mixed_deliveries(1, 7, fronts, [run.contents[0] for run in runs])
+    assert [size > 4096 for size in frame_sizes(sent(server))] == [False, False, False, False, True, False]
 
 
 def test_large_contents_that_are_not_alike_are_handed_out_without_a_copy() -> None:

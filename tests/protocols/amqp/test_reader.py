@@ -23,6 +23,7 @@ from triomq.protocols.amqp import (
     ConnectionTuneOk,
     EndOfStream,
     Failed,
+    PublishMix,
     PublishRun,
     QueueDeclareOk,
 )
@@ -228,7 +229,7 @@ def test_client_fails_when_the_server_wants_another_version() -> None:
         (frame(1, 1, b"\0\x3c\0\x0a"), 505),
         (method(0, ConnectionTuneOk(1, 4096, 0)), 504),
         (frame(2, 0, b"x"), 505),
-        (struct.pack(">BHI", 1, 0, 4089), 501),
+        (struct.pack(">BHI", 1, 0, 4097), 501),
     ],
     ids=["a channel's frame", "a later method", "a header frame", "a frame over 4096 octets"],
 )
@@ -337,3 +338,12 @@ def test_frame_that_lacks_one_octet_is_waited_for() -> None:
     (run,) = server.events()
     assert isinstance(run, PublishRun)
     assert run.framing.body(run.contents[0]) == b"abc"
+
+
+def test_payload_may_have_as_many_octets_as_frames() -> None:
+    server, octets = running(), bytes(131072)
+    cut = PUBLISH + header(1, 131074) + body(1, octets) + body(1, b"ab")
+    server.receive_data(cut + (PUBLISH + header(1, 131072) + body(1, octets)) * 2)
+    runs = [run for event in server.events() for run in (event.runs() if isinstance(event, PublishMix) else [event])]
+    found = [run.framing.body(one) for run in runs if isinstance(run, PublishRun) for one in run.contents]
+    assert list(map(bytes, found)) == [octets + b"ab", octets, octets]

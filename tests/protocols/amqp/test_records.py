@@ -1,17 +1,15 @@
 """Deliveries of a stream's records: each is what was published, with its offset among its headers."""
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.errors import LocalProtocolError
 from triomq.protocols import BasicProperties, FieldValue, Timestamp, Typed, decode_properties, encode_properties
 from triomq.protocols.amqp import BasicDeliver, Framing, Settings
 from triomq.protocols.amqp.outbox import LARGE
 from triomq.protocols.amqp.records import OFFSET_HEADER, cut_all, with_offset
 
-from .wire import exchange, flatten, pair
+from .wire import exchange, flatten, frame_sizes, pair, sent
 
 UNFRAMED = Framing(0, 0, 0, 0, 0, 0)
 
@@ -120,13 +118,12 @@ def test_records_are_delivered_with_their_offsets(
             assert found == expected(properties, offsets[position])
 
 
-def test_properties_that_fit_no_frame_with_the_offset_are_refused() -> None:
+def test_properties_that_fit_no_frame_with_the_offset_are_delivered_whole() -> None:
     _, server = pair(Settings(frame_max=4096))
     front = server.outbox.front(1, "ctag", False, "e", "k", UNFRAMED)
-    properties = encode_properties(BasicProperties(headers={"h": "x" * 4040}))
-    with pytest.raises(LocalProtocolError, match="do not fit into frames"):
-        server.send_records(1, 7, front, range(1), properties, [b"x"])
-    assert server.outbox.unsent == 0
+    properties = encode_properties(BasicProperties(headers={"h": "x" * 5000}))
+    server.send_records(1, 7, front, range(1), properties, [b"x"])
+    assert [size > 4096 for size in frame_sizes(sent(server))] == [False, True, False]
 
 
 def test_large_bodies_are_handed_out_without_a_copy() -> None:

@@ -4,6 +4,8 @@ import struct
 from collections.abc import Iterable
 from typing import TypeVar
 
+import pamqp.frame
+
 from triomq.protocols.amqp import (
     AckRun,
     AMQPEngine,
@@ -194,3 +196,13 @@ def flatten(events: Iterable[Event]) -> list[object]:
             case _:
                 flat.append(event)
     return flat
+
+
+def frame_sizes(octets: bytes) -> list[int]:
+    """The size of each frame."""
+    sizes: list[int] = []
+    while octets:
+        size, _, _ = pamqp.frame.unmarshal(octets)
+        sizes.append(size)
+        octets = octets[size:]
+    return sizes

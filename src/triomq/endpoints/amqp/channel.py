@@ -27,13 +27,11 @@ from triomq.core import (
 )
 from triomq.endpoints.amqp.fronts import framing_of
 from triomq.endpoints.amqp.publishing import ChannelPublisher
-from triomq.endpoints.amqp.refusals import ReplyCode
 from triomq.endpoints.amqp.streams import deliver_records
 from triomq.endpoints.amqp.transaction import ChannelTransaction
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp
 from triomq.endpoints.declaring import is_quorum
 from triomq.endpoints.direct import DirectSubscription
-from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp import AckRun, BasicCancel, BasicGetOk, Framing, Method
 
 if TYPE_CHECKING:
@@ -207,11 +205,7 @@ class ServerChannel:
         redelivered: bool,
         counts: Sequence[int] | None = None,
     ) -> None:
-        """Encode messages under delivery tags from the first one on.
-
-        Raises:
-            LocalProtocolError: They do not fit into the frames of this client.
-        """
+        """Encode messages under delivery tags from the first one on."""
         if head.traits.codec != AMQP_CODEC or counts is not None:
             messages = Stretch(head, contents, heads).messages()
             self._translate(consumer, first, messages, redelivered=redelivered, counts=counts)
@@ -348,7 +342,7 @@ class Again(msgspec.Struct, frozen=True):
 
 
 def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -> None:
-    """Encode a batch under delivery tags; what does not fit the client's frames ends its channel."""
+    """Encode a batch under delivery tags."""
     if isinstance(parcel, Again):
         parcel.channel.encode_again(parcel.numbered, parcel.tags)
         return
@@ -362,45 +356,13 @@ def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -
     else:
         first = ledger.enter(parcel)
         if consumer.reads_stream:
-            _deliver_records(connection, consumer, first, parcel)
+            deliver_records(channel, consumer, first, parcel)
             return
     contents: list[bytes] = parcel.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
     counts = _delivery_counts(parcel, connection.directory) if parcel.redelivered else None
-    try:
-        channel.deliver(
-            consumer, first, parcel.head, contents, parcel.heads, redelivered=parcel.redelivered, counts=counts
-        )
-    except LocalProtocolError as error:
-        # Properties that do not fit into a frame of this client: its own limit, so its own trouble.
-        if parcel.heads is not None:
-            _deliver_what_fits(channel, consumer, first, parcel)
-        connection.refuse(channel, ReplyCode(506, str(error)), 60, 60)
-        if consumer.no_ack:
-            settle(parcel, Outcome.RETURN)  # it has no number by which the connection's end would find it
-        return
+    channel.deliver(consumer, first, parcel.head, contents, parcel.heads, redelivered=parcel.redelivered, counts=counts)
     if consumer.no_ack:
         settle(parcel, Outcome.ACCEPT)
-
-
-def _deliver_records(connection: "AMQPServerConnection", consumer: Consumer, first: int, batch: Batch) -> None:
-    try:
-        deliver_records(consumer.channel, consumer, first, batch)
-    except LocalProtocolError as error:
-        connection.refuse(consumer.channel, ReplyCode(506, str(error)), 60, 60)
-
-
-def _deliver_what_fits(channel: ServerChannel, consumer: Consumer, first: int, batch: Batch) -> None:
-    """Encode the messages of a batch that stand before the one whose properties do not fit."""
-    position = 0
-    for part in batch.stretch().alike():
-        try:
-            channel.deliver(consumer, first + position, *part, redelivered=batch.redelivered)
-        except LocalProtocolError:
-            return
-        following = position + len(part.contents)
-        if consumer.no_ack:
-            settle(batch, Outcome.ACCEPT, range(position, following))
-        position = following
 
 
 def settle_run(connection: "AMQPServerConnection", event: AckRun) -> None:

@@ -13,9 +13,11 @@ import trio
 from triomq.core import Batch, Leases, Pressure, QueueMessage, QueueState, Subscription
 from triomq.endpoints.amqp.blocked import GAVE_UP, Blocked
 from triomq.endpoints.amqp.channel import Consumer, ServerChannel, encode_delivery
+from triomq.endpoints.amqp.compatibility import RABBITMQ_HANDLERS
 from triomq.endpoints.amqp.direct import AMQPDirectFeeds, give_back
 from triomq.endpoints.amqp.events import EVENTS, begin_publish
 from triomq.endpoints.amqp.fronts import Fronts
+from triomq.endpoints.amqp.handlers import HANDLERS
 from triomq.endpoints.amqp.login import AMQPLogin
 from triomq.endpoints.amqp.refusals import HARD_CODES, ReplyCode, reply_code_of
 from triomq.endpoints.amqp.timeouts import AckTimeouts
@@ -60,6 +62,7 @@ class AMQPServerConnection(StreamClient):
         mechanisms: How one may log in.
         consumer_timeout: Seconds that a delivery may stay unsettled; 0 for ever.
         leases: Those of the listener, for direct connections.
+        as_rabbitmq: Whether to refuse what RabbitMQ refuses, though the specification offers it.
         fork: Called instead of all this if a direct connection begins, with the transport and the first bytes.
         part: Called at the end with transport, engine and the time, if the socket is left to the client.
     """
@@ -79,6 +82,7 @@ class AMQPServerConnection(StreamClient):
         mechanisms: Mapping[str, MakeMechanism],
         consumer_timeout: float = 0.0,
         leases: Leases,
+        as_rabbitmq: bool = False,
         fork: Callable[[Transport, bytes], None],
         part: Callable[[Transport, AMQPEngine, float], None],
     ) -> None:
@@ -87,6 +91,8 @@ class AMQPServerConnection(StreamClient):
         self.virtual_hosts = virtual_hosts
         self.login = AMQPLogin(context, transport.peer, mechanisms)
         self.open_channels: dict[int, ServerChannel] = {}
+        self.as_rabbitmq = as_rabbitmq
+        self.handlers = RABBITMQ_HANDLERS if as_rabbitmq else HANDLERS
         self.blocked = Blocked(self)
         self.timeouts = AckTimeouts(consumer_timeout, self.unacknowledged)
         self.closed_by_client = False  # in order: the socket is the client's to close

@@ -1,6 +1,5 @@
 """The class direct on AMQP: leases for direct connections, and what those do to the connection that has leased."""
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -10,7 +9,7 @@ from triomq.endpoints.amqp.channel import Consumer, Handler, ServerChannel
 from triomq.endpoints.amqp.refusals import AMQPRefusal
 from triomq.endpoints.base.delivery_writer import DeliveryWriter
 from triomq.endpoints.direct import DirectFeed, Grant, ReturnMessage, Undelivered, check_sink, direct_feed
-from triomq.errors import AccessRefused, LocalProtocolError
+from triomq.errors import AccessRefused
 from triomq.protocols.amqp import BasicReturn, DirectGet, DirectGetOk, DirectPut, DirectPutOk, Method
 
 if TYPE_CHECKING:
@@ -97,7 +96,4 @@ def give_back(connection: "AMQPServerConnection", message: ReturnMessage) -> Non
     if not channel.open:
         return
     method = BasicReturn(*_REASONS[message.reason], message.sink, message.key)
-    try:
-        connection.engine.send_content(channel.number, method, message.properties, message.body)
-    except LocalProtocolError as error:
-        connection.note(logging.WARNING, "return dropped", channel=channel.number, reason=str(error))
+    connection.engine.send_content(channel.number, method, message.properties, message.body)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from importlib.metadata import version
 from socket import gethostname
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 import trio
@@ -71,6 +71,8 @@ class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="
         virtual_hosts: Which domain each virtual host is.
         consumer_timeout: Seconds that a client may leave a delivery unsettled before its channel is closed, unless the
             queue has a limit of its own; 0 for ever.
+        compatibility: Whose answers are given where AMQP's ``specification`` and ``rabbitmq`` differ: by the former
+            immediate, the flow of a channel, recover without requeue and sizes of windows work; RabbitMQ refuses them.
         tls: How to speak TLS; none is not at all.
         websocket: How to speak WebSocket, which then is all that is spoken on this port; none is not at all.
         allow_plain_insecure: Let clients on other machines send their passwords in plain text, without TLS.
@@ -94,6 +96,7 @@ class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="
     max_message_size: Annotated[int, msgspec.Meta(ge=1)] = 128 * 1024 * 1024
     virtual_hosts: Mapping[str, str] = msgspec.field(default_factory=lambda: {"/": "default"})
     consumer_timeout: Annotated[float, msgspec.Meta(ge=0)] = 1800.0
+    compatibility: Literal["specification", "rabbitmq"] = "specification"
     tls: TLS | None = None
     websocket: WebSocket | None = None
     allow_plain_insecure: bool = True
@@ -222,6 +225,7 @@ class AMQPEndpoint(Endpoint):
             virtual_hosts=self._virtual_hosts,
             mechanisms=mechanisms,
             consumer_timeout=self._consumer_timeout,
+            as_rabbitmq=self._config.compatibility == "rabbitmq",
             leases=self._leases,
             fork=self._fork,
             part=self._closed_sockets.add,

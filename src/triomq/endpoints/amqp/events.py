@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from triomq.endpoints.amqp.channel import ServerChannel, settle_run
-from triomq.endpoints.amqp.handlers import HANDLERS
 from triomq.endpoints.amqp.login import challenge_answered, login_requested, open_requested, secret_updated
 from triomq.endpoints.amqp.permissions import require_write
 from triomq.endpoints.amqp.publishing import publish_mix, publish_run
@@ -88,7 +87,7 @@ def _received(connection: "AMQPServerConnection", event: Received) -> None:
         return
     persistence = connection.directory.persistence
     sync_points = 0 if persistence is None else persistence.sync_points
-    HANDLERS[type(event.method)](channel, event.method)
+    connection.handlers[type(event.method)](channel, event.method)
     if persistence is not None and persistence.sync_points > sync_points:
         connection.hold_replies(persistence)
 

@@ -161,7 +161,11 @@ class ChannelPublisher:
 
     def _is_apart(self, method: BasicPublish) -> bool:
         """Return whether messages are not simply for queues: they belong to a transaction, or to consumers alone."""
-        return method.immediate or self._channel.transaction is not None
+        if not method.immediate:
+            return self._channel.transaction is not None
+        if self._channel.connection.as_rabbitmq:
+            raise AMQPRefusal(540, "immediate=true")
+        return True
 
     # What messages share
 

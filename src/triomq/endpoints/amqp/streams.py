@@ -104,11 +104,7 @@ _UNFRAMED = Framing(0, 0, 0, 0, 0, 0)
 
 
 def deliver_records(channel: "ServerChannel", consumer: "Consumer", first: int, batch: Batch) -> None:
-    """Encode records under delivery tags from the first one on, each with its offset.
-
-    Raises:
-        LocalProtocolError: They do not fit into the frames of this client.
-    """
+    """Encode records under delivery tags from the first one on, each with its offset."""
     head, heads = batch.head, batch.heads
     contents: list[bytes] = batch.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
     properties: Sequence[bytes]

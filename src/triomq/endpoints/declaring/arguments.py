@@ -308,7 +308,7 @@ _CHECKED: dict[str, Callable[[object, _Where], object]] = {
     "x-queue-leader-locator": _check_locator,
     "x-queue-mode": _check_mode,
     "x-queue-version": _check_version,
-    "x-quorum-initial-group-size": _read_number,
+    "x-quorum-initial-group-size": _read_positive,
 }
 """What checks the arguments that change nothing here."""
 

@@ -273,10 +273,12 @@ class AMQPEngine:
             body: the body; a large one is not copied and must not change.
 
         Raises:
-            LocalProtocolError: no such channel is open, or method or properties do not fit into a frame.
+            LocalProtocolError: no such channel is open, or the method or a client's properties do not fit into a frame.
         """
         self._sendable(method, content=True)
         if self._may_write(channel):
+            if self._core.role == "client":
+                self.outbox.check_properties(len(properties))
             self.outbox.content(channel, self._core.methods.encode(method), properties, body)
 
     def send_publish(

@@ -106,12 +106,18 @@ class Outbox:
 
     def content(self, channel: int, payload: bytes, properties: bytes, body: bytes) -> None:
         """Add a method frame, a header frame and as many body frames as it takes."""
-        self._check_properties(len(properties))
         self.method(channel, payload)
         self.put_all(self._framed(channel, properties, memoryview(body)))
 
-    def _check_properties(self, size: int) -> None:
-        # Body frames can be cut, a header frame cannot (section 4.2.6.1).
+    def check_properties(self, size: int) -> None:
+        """Refuse properties of a publish that the server would refuse: a header frame cannot be cut (section 4.2.6.1).
+
+        What is delivered is not asked: another client has sent it, in larger frames, and it must go on. RabbitMQ sends
+        such a header frame whole, too.
+
+        Raises:
+            LocalProtocolError: They do not fit into a frame.
+        """
         if size + 12 + OVERHEAD > self.frame_max:
             raise LocalProtocolError(f"properties of {size} octets do not fit into frames of {self.frame_max}")
 
@@ -151,7 +157,7 @@ class Outbox:
     def _publish_frame(self, key: tuple[int, str, str, bool, bytes, int]) -> bytes:
         """Write the method frame, the header frame and, where the body is one small frame, what begins that."""
         channel, exchange, routing_key, mandatory, properties, size = key
-        self._check_properties(len(properties))
+        self.check_properties(len(properties))
         route = encode_short_string(exchange) + encode_short_string(routing_key)
         front = frame(METHOD, channel, b"%b%b%c" % (_PUBLISH, route, mandatory)) + frame(
             HEADER, channel, CONTENT_HEADER.pack(_BASIC, 0, size, 0)[:-2] + properties
@@ -215,7 +221,6 @@ class Outbox:
             else:
                 self.put_all(pieces)
             return
-        self._check_properties(framing.properties_stop - framing.properties_start)
         for tag, content in zip(tags, contents, strict=True):
             self._deliver_anew(channel, b"%b%b%b" % (head, tag, tail), framing, content)
 
@@ -268,8 +273,6 @@ class Outbox:
 
     def _mixed_anew(self, channel: int, first_tag: int, fronts: Sequence[Front], contents: Sequence[bytes]) -> None:
         """Add deliveries whose contents are framed for this peer."""
-        for front in fronts:
-            self._check_properties(front.framing.properties_stop - front.framing.properties_start)
         for tag, (front, content) in enumerate(zip(fronts, contents, strict=True), first_tag):
             behind = front.behind if front.channel in (0, channel) else front.behind[:-3]
             method = b"%b%b%b" % (front.before, _TAG.pack(tag), behind)
@@ -292,7 +295,6 @@ class Outbox:
         sizes = list(map(len, bodies))
         longest = max(sizes)
         cuts = cut_all((properties,) if isinstance(properties, bytes) else properties)
-        self._check_properties(max(cuts.sizes))
         if longest > self.frame_max - OVERHEAD:
             self._records_anew(channel, first_tag, fronts, offsets, cuts, bodies)
             return

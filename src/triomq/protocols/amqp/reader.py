@@ -17,6 +17,8 @@ Rules:
   read, not when its event is acted on.
 - While the endpoint judges a login or a virtual host, nothing is read: the answer may change what the next octets mean.
   A client may send ``HELD_MAX`` octets ahead meanwhile.
+- A payload may have ``frame_max`` octets. Section 4.2.3 counts the frame's own eight as well; RabbitMQ does not, and
+  clients that never met another broker cut bodies so. What is sent from here keeps to the specification.
 - After a close of the peer's a server goes on reading, for further closes alone: each is answered.
 
 A generator that yields frames was tried: 0.70 µs a frame, against 0.29 µs for the loop below.
@@ -152,7 +154,7 @@ class FrameReader:
                 self._needed = FRAME_HEADER.size
                 break
             kind, number, size = FRAME_HEADER.unpack_from(data, position)
-            if size + OVERHEAD > core.frame_max:
+            if size > core.frame_max:
                 self._lose(kind, b"", f"{{frame_too_large,{size},{core.frame_max - OVERHEAD}}}")
                 break
             stop = position + OVERHEAD + size
@@ -241,7 +243,7 @@ class FrameReader:
         """Read runs too, once the connection is open."""
         if self._core.state == "running":
             core = self._core
-            self._readers = self._runs.begin(core.role, core.frame_max - OVERHEAD, core.settings.max_message_size)
+            self._readers = self._runs.begin(core.role, core.frame_max, core.settings.max_message_size)
 
     def fail(self, error: PeerError) -> None:
         """End the connection because of what the peer did."""
