@@ -50,6 +50,7 @@ from triomq.core.refusals import (
     Restarting,
     TooManyKeys,
     TooManyLeases,
+    TooManySteps,
     UnknownDelivery,
 )
 from triomq.core.routing.bindings import Binding, Target, make_binding
@@ -284,6 +285,7 @@ __all__ = [
     "Target",
     "TooManyKeys",
     "TooManyLeases",
+    "TooManySteps",
     "Tracer",
     "Traits",
     "Transaction",

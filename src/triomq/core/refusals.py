@@ -143,3 +143,17 @@ class TooManyKeys(PreconditionFailed):
     def __init__(self, sink: str, count: int) -> None:
         text = f"{count} routing keys are too many for the patterns that sink '{sink}' leads through"
         super().__init__(f"{text}; publish the message with fewer keys at a time, or unbind patterns")
+
+
+class TooManySteps(PreconditionFailed):
+    """Finding the route of a message through several sinks would hold up every other client.
+
+    Args:
+        sink: The name of the sink that it was published into.
+    """
+
+    def __init__(self, sink: str) -> None:
+        super().__init__(
+            f"the sinks that sink '{sink}' leads through have too many patterns, arguments and conditions for one "
+            "message; unbind some of them, or bind fewer sinks to each other"
+        )

@@ -10,6 +10,7 @@ from triomq.core import (
     Enlist,
     Head,
     Outcome,
+    Overflow,
     Properties,
     Publish,
     QueueMessage,
@@ -21,6 +22,8 @@ from triomq.core import (
     make_binding,
     traits_of,
 )
+
+REFUSED = Overflow.REJECT_PUBLISH_DLX
 
 
 def history(harness: Harness, message: QueueMessage) -> list[dict[str, object]]:
@@ -51,6 +54,31 @@ def with_properties(properties: Properties, body: bytes = b"body") -> Publish:
         traits=traits_of(has_expiration=properties.expiration is not None),
     )
     return Publish(head, [encoded + body], start + len(body))
+
+
+async def test_very_many_rejected_at_once_become_dead_letters_in_several_turns(harness: Harness) -> None:
+    dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
+    feed = harness.feed(state, consumer)
+    contents = [b"%d" % number for number in range(1_000)]
+    harness.system.turn.run(state.ref.tell_nowait, Publish(HEAD, contents, sum(map(len, contents))))
+    (batch,) = consumer.batches
+    harness.system.turn.run(settle, batch, Outcome.REJECT)
+    assert 0 < dead.backlog.ready < 500
+    assert state.backlog.unsettled == 1_000 - dead.backlog.ready
+    await trio.testing.wait_all_tasks_blocked()
+    assert [entry.message.body for entry in dead.backlog.entries()] == contents
+    assert (state.backlog.unsettled, state.rejected, state.dead_lettered) == (0, 1_000, 1_000)
+    assert not any(window.used for window in feed.limits[:-1])
+
+
+async def test_very_many_that_a_full_queue_refuses_become_dead_letters_in_several_turns(harness: Harness) -> None:
+    dead, state = harness.queue("dead"), harness.queue(options=lettered(max_length=1, overflow=REFUSED))
+    contents = [b"%d" % number for number in range(1_001)]
+    harness.system.turn.run(state.ref.tell_nowait, Publish(HEAD, contents, sum(map(len, contents))))
+    assert 0 < dead.backlog.ready < 500
+    await trio.testing.wait_all_tasks_blocked()
+    assert [entry.message.body for entry in dead.backlog.entries()] == contents[1:]
+    assert (state.backlog.ready, state.dead_lettered) == (1, 1_000)
 
 
 async def test_rejected_message_is_published_again_with_its_history(harness: Harness) -> None:

@@ -1,3 +1,4 @@
+import operator
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.core import Comparison, Condition, Predicate, make_predicate
+from triomq.core.routing.predicate import MOST_SEARCHED
 from triomq.errors import PreconditionFailed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -179,3 +181,43 @@ def test_predicate_survives_encoding(conditions: list[Condition]) -> None:
     predicate = make_predicate(conditions)
     assert make_predicate(Predicate(predicate.encoded).conditions) == predicate
     assert set(predicate.conditions) <= set(conditions)
+
+
+@given(st.text("ab.*\\é", max_size=60), st.text("ab.*\\é", min_size=1, max_size=30), st.integers(0, 60))
+def test_text_is_sought_as_it_is(text: str, wanted: str, at: int) -> None:
+    for found in (text, text[:at] + wanted + text[at:]):
+        for comparison, result in ((Comparison.CONTAINS, wanted in found), (Comparison.LACKS, wanted not in found)):
+            rule = make_predicate([Condition("h", comparison, wanted)]).rule()
+            assert rule({"h": found}) is result
+
+
+@pytest.mark.parametrize("wanted", ["b", "b" * 17])
+def test_only_the_first_characters_of_a_text_are_searched(wanted: str) -> None:
+    contains = make_predicate([Condition("h", Comparison.CONTAINS, wanted)]).rule()
+    lacks = make_predicate([Condition("h", Comparison.LACKS, wanted)]).rule()
+    for before, found in ((MOST_SEARCHED - len(wanted), True), (MOST_SEARCHED - len(wanted) + 1, False)):
+        headers = {"h": "a" * before + wanted}
+        assert (contains(headers), lacks(headers)) == (found, not found)
+
+
+def test_text_that_is_longer_than_what_is_searched_is_not_sought() -> None:
+    with pytest.raises(PreconditionFailed, match="only the first 4096 of a header are searched"):
+        make_predicate([Condition("h", Comparison.CONTAINS, "a" * (MOST_SEARCHED + 1))])
+
+
+@given(
+    st.sampled_from([Comparison.LESS, Comparison.AT_MOST, Comparison.GREATER, Comparison.DIFFERENT]),
+    st.floats(allow_nan=False),
+    st.decimals(allow_nan=False) | st.integers() | st.booleans() | st.text(),
+)
+def test_decimal_is_compared_with_a_float_as_numbers_are(comparison: Comparison, wanted: float, found: object) -> None:
+    compare = {
+        Comparison.LESS: operator.lt,
+        Comparison.AT_MOST: operator.le,
+        Comparison.GREATER: operator.gt,
+        Comparison.DIFFERENT: operator.ne,
+    }[comparison]
+    is_number = isinstance(found, int | Decimal) and not isinstance(found, bool)
+    expected = compare(found, wanted) if is_number else comparison is Comparison.DIFFERENT
+    rule = make_predicate([Condition("h", comparison, wanted)]).rule()
+    assert rule({"h": found}) is expected

@@ -165,11 +165,11 @@ async def test_patterns_with_wildcards_are_limited_in_all_sinks_together() -> No
         harness.queue("q")
         for sink in range(5):
             harness.sink(f"s{sink}", SinkKind.TOPIC)
-        patterns = [(f"s{number % 5}", f"*.{number}" + ".*" * 123) for number in range(150_000 // 125 + 1)]
+        patterns = [(f"s{number % 5}", f"*.{number}" + ".*" * 123) for number in range(90_000 // 125 + 1)]
         *requests, one_more = (Bind(make_binding(sink, Target.QUEUE, "q", key), ada) for sink, key in patterns)
         for request in requests:
             harness.domain.ask_nowait(request)
-        with pytest.raises(UserLimitReached, match=r"routing step limit of user 'ada' \(150000\) is reached"):
+        with pytest.raises(UserLimitReached, match=r"routing step limit of user 'ada' \(90000\) is reached"):
             harness.domain.ask_nowait(one_more)
 
 

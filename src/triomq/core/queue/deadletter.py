@@ -5,6 +5,10 @@ own name. Its headers carry its history in the form that RabbitMQ's clients know
 queue gave it up, why and how often; ``x-first-death-…`` hold how it began. Where the queue names no key, the further
 keys of the header ``CC`` count again; where it does, that header is removed.
 
+Dead letters count against the budget of the turn, by what they are: finding the way of one through a sink with many
+filters may take as long as placing a thousand. Who gives up many does as many as there is room for, one at least, and
+the rest in further turns.
+
 Queues may dead-letter into each other. A message that comes back to a queue by expiry alone would go round for ever, so
 it is dropped there. With a rejection in the circle a consumer has decided each time, and the message may go on.
 """
@@ -23,12 +27,22 @@ from triomq.properties import HeaderValue, Properties
 
 if TYPE_CHECKING:
     from triomq.core.queue.queue_state import QueueState
+    from triomq.core.topology.domain import Domain
 
-MOST_DEAD_LETTERS = 2_000
-"""Dead letters that one turn makes, each about 20 µs: a million messages may expire or have to give way at once."""
+MOST_DEAD_LETTERS = 150
+"""Dead letters that one turn makes of what expires or gives way, if its budget is not used up before: 3 ms."""
+
+_COST = 12
+"""What a dead letter counts against the turn's budget, in queue pushes: it takes some 20 µs; more with long headers."""
+
+_PER_PUSH = 256
+"""Octets of properties that are read and written again in the time of a queue push."""
 
 MOST_DROPPED = 100_000
 """Messages that one turn drops without dead letters, each about 0.1 µs with its memory."""
+
+PORTION_COST = 20
+"""What it takes to drop neighbours that have the same traits and deadline, besides the messages, in messages."""
 
 _log = logging.getLogger("triomq.core")
 
@@ -52,8 +66,8 @@ class Reason(Enum):
     """It came back too often."""
 
 
-def dead_letter(state: "QueueState", stretch: Stretch, reason: Reason, ids: Sequence[int] = ()) -> int:
-    """Publish messages that a queue gives up to its dead-letter sink, if it has one.
+def dead_letter(state: "QueueState", stretch: Stretch, reason: Reason, ids: Sequence[int] = ()) -> tuple[int, int]:
+    """Publish messages that a queue gives up to its dead-letter sink: as many as this turn has room for.
 
     Args:
         state: The queue's.
@@ -62,20 +76,52 @@ def dead_letter(state: "QueueState", stretch: Stretch, reason: Reason, ids: Sequ
         ids: Their ids in the queue; none if they were never in it.
 
     Returns:
-        How many copies went to queues.
+        How many messages are done with, one at least, and how many copies of them went to queues.
     """
-    sink = state.options.dead_letter_sink
+    directory, sink = state.directory, state.options.dead_letter_sink
     if sink is None:
-        return 0
-    if state.directory.tracer is None or not ids:
-        copies = sum(_dead_letter_one(state, sink, message, reason) for message in stretch.messages())
-    else:
-        where = [where_from(state, (number,), reason.value) for number in ids]
-        messages = zip(stretch.messages(), where, strict=True)
-        copies = sum(_dead_letter_one(state, sink, message, reason, moved_from) for message, moved_from in messages)
-    if (observers := state.directory.message_observers) is not None:
-        observers.dead_lettered(state, stretch, reason, copies)
-    return copies
+        return len(stretch.contents), 0
+    traced = directory.tracer is not None and len(ids) > 0
+    done = copies = 0
+    for message in stretch.messages():
+        if done and directory.is_exhausted():
+            break
+        moved_from = where_from(state, (ids[done],), reason.value) if traced else None
+        directory.spend(_COST + message.head.properties_stop // _PER_PUSH)
+        copies += _dead_letter_one(state, sink, message, reason, moved_from)
+        done += 1
+    if (observers := directory.message_observers) is not None:
+        if reason is Reason.EXPIRED:
+            observers.expired(state, stretch.up_to(done))
+        observers.dead_lettered(state, stretch.up_to(done), reason, copies)
+    return done, copies
+
+
+class RefusedLetters:
+    """A chore: publish the rest of a run that a full queue has refused, as dead letters.
+
+    Args:
+        state: The queue's.
+        stretch: The messages.
+    """
+
+    def __init__(self, state: "QueueState", stretch: Stretch) -> None:
+        self._state = state
+        self._stretch = stretch
+
+    def step(self, domain: "Domain") -> bool:
+        """Publish some, as a chore."""
+        return self.go_on()
+
+    def go_on(self) -> bool:
+        """Publish some; return whether there are more."""
+        if self._state.gone:
+            return False
+        done, copies = dead_letter(self._state, self._stretch, Reason.MAX_LENGTH)
+        self._state.dead_lettered += copies
+        head, contents, heads = self._stretch
+        self._stretch = Stretch(head, contents[done:], None if heads is None else heads[done:])
+        return bool(self._stretch.contents)
 
 
 def _dead_letter_one(

@@ -8,7 +8,7 @@ from math import inf
 
 from triomq.core.backlog import Backlog
 from triomq.core.dispatch.dispatch import PartOfReady
-from triomq.core.queue.deadletter import MOST_DEAD_LETTERS, MOST_DROPPED, Reason, dead_letter
+from triomq.core.queue.deadletter import MOST_DEAD_LETTERS, MOST_DROPPED, PORTION_COST, Reason, dead_letter
 from triomq.core.queue.queue_state import QueueState
 
 
@@ -27,18 +27,21 @@ def drop_expired(state: QueueState, now: float) -> bool:
     while (level := backlog.expired_level(now)) is not None:
         if dead_letters >= MOST_DEAD_LETTERS or gone >= MOST_DROPPED:
             return False
-        stretch = backlog.first(MOST_DEAD_LETTERS, level)
+        stretch = backlog.first(MOST_DEAD_LETTERS if lettered else MOST_DROPPED, level)
         count = len(stretch.contents)
-        if (observers := state.directory.message_observers) is not None:
-            observers.expired(state, stretch)
         if lettered:
-            state.dead_lettered += dead_letter(state, stretch, Reason.EXPIRED, backlog.first_ids(count, level))
-            dead_letters += count
+            ids = backlog.first_ids(count, level)
+            count, copies = dead_letter(state, stretch, Reason.EXPIRED, ids)
+            stretch = stretch.up_to(count)
+            dead_letters = MOST_DEAD_LETTERS if count < len(ids) else dead_letters + count
+            state.dead_lettered += copies
+        elif (observers := state.directory.message_observers) is not None:
+            observers.expired(state, stretch)
         ids = backlog.drop(count, level)
         state.expired += count
         if (on_removed := state.directory.on_removed) is not None:
             on_removed(state, stretch, Reason.EXPIRED, ids)
-        gone += count
+        gone += count + PORTION_COST
     return True
 
 

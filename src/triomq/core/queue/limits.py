@@ -18,7 +18,7 @@ from triomq.core.dispatch.feed import UNLIMITED
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Stretch, overhead_of
 from triomq.core.publishing.publish import Publish
-from triomq.core.queue.deadletter import MOST_DEAD_LETTERS, MOST_DROPPED, Reason, dead_letter
+from triomq.core.queue.deadletter import MOST_DEAD_LETTERS, MOST_DROPPED, PORTION_COST, Reason, dead_letter
 from triomq.core.queue.queue_state import QueueState
 
 _log = logging.getLogger("triomq.core")
@@ -65,6 +65,7 @@ def shed(state: QueueState) -> bool:
         resident gives way when it is.
     """
     options, backlog, dead_letters, gone = state.options, state.backlog, 0, 0
+    portion = MOST_DROPPED if options.dead_letter_sink is None else MOST_DEAD_LETTERS
     most = UNLIMITED if options.max_length is None else options.max_length
     most_bytes = UNLIMITED if options.max_bytes is None else options.max_bytes
     # The sums are written out, as ``Backlog.ready`` has them: this is done in each turn.
@@ -76,16 +77,19 @@ def shed(state: QueueState) -> bool:
         if not backlog.resident:
             break
         level = backlog.lowest_level
-        stretch = backlog.first(min(max(1, over), MOST_DEAD_LETTERS), level)
+        stretch = backlog.first(min(max(1, over), portion), level)
         count = len(stretch.contents)
         if options.dead_letter_sink is not None:
-            state.dead_lettered += dead_letter(state, stretch, Reason.MAX_LENGTH, backlog.first_ids(count, level))
-            dead_letters += count
+            ids = backlog.first_ids(count, level)
+            count, copies = dead_letter(state, stretch, Reason.MAX_LENGTH, ids)
+            stretch = stretch.up_to(count)
+            dead_letters = MOST_DEAD_LETTERS if count < len(ids) else dead_letters + count
+            state.dead_lettered += copies
         ids = backlog.drop(count, level)
         state.dropped += count
         if (on_removed := state.directory.on_removed) is not None:
             on_removed(state, stretch, Reason.MAX_LENGTH, ids)
-        gone += count
+        gone += count + PORTION_COST
     return True
 
 
@@ -143,9 +147,9 @@ def _drop_oldest(state: QueueState, most: int) -> int:
             break
         count = _covering(stretch, over)
         if state.options.dead_letter_sink is not None:
-            state.dead_lettered += dead_letter(
-                state, stretch.up_to(count), Reason.MAX_LENGTH, backlog.first_ids(count, level)
-            )
+            ids = backlog.first_ids(count, level)
+            count, copies = dead_letter(state, stretch.up_to(count), Reason.MAX_LENGTH, ids)
+            state.dead_lettered += copies
         ids = backlog.drop(count, level)
         dropped += count
         if (on_removed := state.directory.on_removed) is not None:

@@ -39,7 +39,7 @@ from triomq.core.publishing.confirms import Receipt
 from triomq.core.publishing.credit import LITTLE, look_at_credit
 from triomq.core.publishing.publish import Fits, Offer, Publish
 from triomq.core.queue.browse import Browse, Discard, Purge, discard
-from triomq.core.queue.deadletter import Reason, dead_letter
+from triomq.core.queue.deadletter import Reason, RefusedLetters
 from triomq.core.queue.expiry import is_unused
 from triomq.core.queue.handover import HandBack, TakeOver, take_over
 from triomq.core.queue.intake import sort_out
@@ -56,7 +56,7 @@ from triomq.core.queue.limits import (
 from triomq.core.queue.moved import MovedMessages
 from triomq.core.queue.paging import Paging
 from triomq.core.queue.queue_state import Arrived, Enlist, OptionsChanged, PageRead, QueueState, QueueStatistics
-from triomq.core.queue.settling import forget_postponed, give_up, postpone, put_back
+from triomq.core.queue.settling import GiveUp, forget_postponed, give_up, postpone, put_back
 from triomq.core.queue.timekeeper import Due, Timekeeper
 from triomq.core.topology.chores import free
 from triomq.core.topology.options import Overflow
@@ -153,9 +153,14 @@ class Queue(InPlaceActor):
         if placed < count:
             state.dropped += count - placed
             if state.options.overflow is Overflow.REJECT_PUBLISH_DLX:
-                state.dead_lettered += dead_letter(state, message.part(placed, count), Reason.MAX_LENGTH)
+                self._refuse_as_dead_letters(message.part(placed, count))
         if message.receipt is not None:
             self._report(message.receipt, message, placed)
+
+    def _refuse_as_dead_letters(self, refused: Stretch) -> None:
+        letters = RefusedLetters(self._state, refused)
+        if letters.go_on():
+            self._state.directory.chores.add(letters)
 
     def _report(self, receipt: Receipt, message: Publish, placed: int) -> None:
         """Report to a publisher how many messages were stored; which batch of the store has them it knows already."""
@@ -266,6 +271,17 @@ class Queue(InPlaceActor):
                 self._time.expect_expiry()
         feed = batch.feed
         if feed is not None:
+            feed.give(count, size)
+            if not feed.listed and not feed.waiting:
+                self._relist(feed)
+
+    def give_up(self, message: GiveUp) -> None:
+        """Go on with a settlement that was too much for one turn."""
+        batch = message.batch
+        if not self._backlog.holds(batch):
+            return
+        count, size = give_up(self._state, batch, message.positions, message.reason)
+        if (feed := batch.feed) is not None:
             feed.give(count, size)
             if not feed.listed and not feed.waiting:
                 self._relist(feed)

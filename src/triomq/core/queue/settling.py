@@ -2,17 +2,24 @@
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from triomq.actors import Message
 from triomq.core.batch import Batch
 from triomq.core.queue.deadletter import Reason, dead_letter
 from triomq.core.queue.delay import MOST_FAILURES, Postponed, delay_after
 from triomq.core.queue.queue_state import QueueState
+
+if TYPE_CHECKING:
+    from triomq.core.topology.domain import Domain
 
 _log = logging.getLogger("triomq.core")
 
 
 def give_up(state: QueueState, batch: Batch, positions: Sequence[int] | None, reason: Reason) -> tuple[int, int]:
     """Settle messages that will not be delivered again, as dead letters if their queue has a sink for them.
+
+    Where that is too much for this turn, the rest is settled in further ones.
 
     Args:
         state: The queue's.
@@ -24,8 +31,7 @@ def give_up(state: QueueState, batch: Batch, positions: Sequence[int] | None, re
         How many messages and how many bytes are outstanding no longer.
     """
     if state.options.dead_letter_sink is not None:
-        ids = batch.unsettled_ids(positions)
-        state.dead_lettered += dead_letter(state, batch.stretch(positions), reason, ids)
+        positions = _dead_letter(state, batch, positions, reason)
     if (on_removed := state.directory.on_removed) is not None:
         on_removed(state, batch.stretch(positions), reason, batch.unsettled_ids(positions))
     count, size = state.backlog.accept(batch, positions)
@@ -34,6 +40,39 @@ def give_up(state: QueueState, batch: Batch, positions: Sequence[int] | None, re
     else:
         state.rejected += count
     return count, size
+
+
+def _dead_letter(state: QueueState, batch: Batch, positions: Sequence[int] | None, reason: Reason) -> Sequence[int]:
+    """Make dead letters of as many messages as this turn has room for, and let a chore go on; return where they are."""
+    going = batch.unsettled() if positions is None else list(dict.fromkeys(positions))
+    done, copies = dead_letter(state, batch.stretch(going), reason, batch.unsettled_ids(going))
+    state.dead_lettered += copies
+    going = [position for position in going if batch.contents[position] is not None]
+    if done < len(going):
+        state.directory.chores.add(_GiveUpLater(state, GiveUp(batch, going[done:], reason)))
+    return going[:done]
+
+
+class GiveUp(Message, frozen=True):
+    """To a queue: give up the rest of the messages that a consumer will not have; see ``give_up``."""
+
+    batch: Batch
+    positions: Sequence[int]
+    reason: Reason
+
+
+class _GiveUpLater:
+    """A chore: tell a queue to go on."""
+
+    def __init__(self, state: QueueState, message: GiveUp) -> None:
+        self._state = state
+        self._message = message
+
+    def step(self, domain: "Domain") -> bool:
+        """Tell it."""
+        if not self._state.gone:
+            self._state.ref.tell_nowait(self._message)
+        return False
 
 
 def put_back(state: QueueState, batch: Batch, positions: Sequence[int] | None, *, marked: bool) -> tuple[int, int]:
@@ -87,7 +126,7 @@ def _after(state: QueueState, batch: Batch, position: int, failures: int) -> dic
         return {"then": "given up", "delivery_limit": limit}
     here = (position,)
     if failures >= MOST_FAILURES and (
-        copies := dead_letter(state, batch.stretch(here), Reason.DELIVERY_LIMIT, (batch.ids[position],))
+        copies := dead_letter(state, batch.stretch(here), Reason.DELIVERY_LIMIT, (batch.ids[position],))[1]
     ):
         state.dead_lettered += copies
         if (on_removed := state.directory.on_removed) is not None:

@@ -3,9 +3,16 @@
 All conditions of a predicate must hold; for "or", make several bindings. Values compare by what they are, not by how
 they are encoded: all numbers are numbers, and truth values are none. A condition on a header that is missing, or is of
 another type, does not hold; except for the three negations, which hold exactly when what they deny does not.
+
+A publisher pays for the conditions of others, so each has a *weight*, what trying it takes at worst, and none takes
+longer than in proportion to the text that it looks at, whatever that is. ``in`` does: for texts below 30,000 characters
+it tries one place after the other, 76 ns for each character where somebody has chosen both texts, and 0.3 ms for a
+search. The search of a regular expression that is nothing but a text (a table of overlaps; Knuth, Morris and Pratt)
+takes 1.7 ns for each character at worst, but has to be made ready, so short texts are sought with ``in``.
 """
 
 import operator
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -29,6 +36,18 @@ there is no such header."""
 
 Values: TypeAlias = Mapping[Place, object]
 """What rules are applied to: a message's headers, and what ``with_standard`` adds to them."""
+
+MOST_SEARCHED = 4_096
+"""Characters of a text in which ``contains`` and ``lacks`` look for another, the first ones; 11 µs at worst."""
+
+SEARCHED_PER_STEP = 64
+"""Characters that are searched in the time of a step, some 0.2 µs."""
+
+_SOUGHT_AT_EACH_PLACE = 16
+"""Characters of a text that is sought with ``in``: with as many as that 2.7 ns for each character at worst."""
+
+_COMPARED_PER_STEP = 4_096
+"""Characters that are compared in the time of a step."""
 
 Rule: TypeAlias = Callable[[Values], bool]
 """Returns whether a message with these values passes."""
@@ -75,6 +94,34 @@ class Condition(msgspec.Struct, frozen=True):
     def place(self) -> Place:
         """Where the value is found."""
         return (self.name, self.standard) if self.standard else self.name
+
+    @property
+    def searches(self) -> bool:
+        """Whether a text is searched, so that the time depends on its length."""
+        return self.comparison in _SEARCHES
+
+    @property
+    def weight(self) -> int:
+        """The steps that trying it takes, of some 0.2 µs; without those for a text that is searched."""
+        match self.value:
+            case str() | bytes():
+                return 1 + len(self.value) // _COMPARED_PER_STEP
+            case Decimal():
+                return 16  # a float is made a decimal for it
+            case datetime():
+                return 3
+            case _:
+                return 1
+
+    @property
+    def worst_weight(self) -> int:
+        """The steps that trying it can take with any message."""
+        return self.weight + (MOST_SEARCHED // SEARCHED_PER_STEP if self.searches else 0)
+
+
+def steps_to_search(value: object) -> int:
+    """Return the steps that looking for a text in a header's value takes."""
+    return min(len(value), MOST_SEARCHED) // SEARCHED_PER_STEP if type(value) is str else 0
 
 
 class Predicate(msgspec.Struct, frozen=True, gc=False):
@@ -147,6 +194,11 @@ def _require_meaning(condition: Condition) -> None:
             f"the condition on header {condition.name!r} compares '{condition.comparison.value}' with {found}; "
             f"it takes {' or '.join(fitting)}"
         )
+    if condition.searches and isinstance(condition.value, str) and len(condition.value) > MOST_SEARCHED:
+        raise PreconditionFailed(
+            f"the condition on header {condition.name!r} looks for a text of {len(condition.value)} characters; only "
+            f"the first {MOST_SEARCHED} of a header are searched, so look for a shorter one"
+        )
 
 
 _NUMBER, _TEXT, _TRUTH, _TIME, _LOCAL_TIME, _OCTETS, _NOTHING = (
@@ -172,8 +224,10 @@ _KINDS: dict[type, str | None] = {
 }
 """Types that tell the kind by themselves."""
 
+_FLOATS: frozenset[type] = frozenset({int, float})
+
 _AT_A_GLANCE: dict[str, frozenset[type]] = {
-    _NUMBER: frozenset({int, float}),  # NaN too: no comparison of floats holds for it
+    _NUMBER: _FLOATS,  # NaN too: no comparison of floats holds for it
     _TEXT: frozenset({str}),
     _TRUTH: frozenset({bool}),
     _OCTETS: frozenset({bytes}),
@@ -271,10 +325,35 @@ def _test_of(condition: Condition) -> Callable[[object], bool]:
         return lambda found: found is MISSING
     kind, compare = kind_of(wanted), _COMPARE[comparison]
     assert kind is not None
+    if condition.searches:
+        assert isinstance(wanted, str)
+        return _search_of(wanted, lacks=comparison is Comparison.LACKS)
     at_a_glance = _AT_A_GLANCE.get(kind, frozenset())
+    if type(wanted) is float:
+        return _test_of_float(wanted, compare, denied=comparison in _DENIALS)
     if comparison in _DENIALS:
         return lambda found: not ((type(found) in at_a_glance or kind_of(found) is kind) and compare(found, wanted))
     return lambda found: (type(found) in at_a_glance or kind_of(found) is kind) and compare(found, wanted)
+
+
+def _search_of(wanted: str, *, lacks: bool) -> Callable[[object], bool]:
+    """Return a function that returns whether a value is a text in which another is found, or lacks it."""
+    if len(wanted) <= _SOUGHT_AT_EACH_PLACE:
+        return lambda found: (type(found) is str and wanted in found[:MOST_SEARCHED]) is not lacks
+    search = re.compile(re.escape(wanted)).search
+    return lambda found: (type(found) is str and search(found, 0, MOST_SEARCHED) is not None) is not lacks
+
+
+def _test_of_float(wanted: float, compare: Callable[..., bool], *, denied: bool) -> Callable[[object], bool]:
+    """Return a function that compares numbers with a float, which is made a decimal once and not for each decimal."""
+    exact = Decimal(wanted)
+
+    def test(found: object) -> bool:
+        if type(found) in _FLOATS:
+            return compare(found, wanted) is not denied
+        return (kind_of(found) is _NUMBER and compare(found, exact)) is not denied
+
+    return test
 
 
 _COMPARE: dict[Comparison, Callable[..., bool]] = {
@@ -290,6 +369,8 @@ _COMPARE: dict[Comparison, Callable[..., bool]] = {
     Comparison.LACKS: operator.contains,
 }
 """How values of the same kind are compared, found with wanted; denials hold where this does not."""
+
+_SEARCHES = (Comparison.CONTAINS, Comparison.LACKS)
 
 _DENIALS = (Comparison.DIFFERENT, Comparison.LACKS)
 

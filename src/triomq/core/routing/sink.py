@@ -16,8 +16,8 @@ from triomq.core.topology.options import SinkKind, SinkOptions
 from triomq.core.topology.policy import Policies, Policy, sink_options
 from triomq.core.topology.requests import SinkUnused
 
-_HOP = 10
-"""Steps for which a binding to another sink counts: to go there takes some 3 µs."""
+_HOP = 15
+"""Steps for which a binding to another sink counts: to go there takes some 2 µs to 3 µs."""
 
 
 class SinkState:

@@ -36,6 +36,9 @@ _LONGEST = 256
 _LOOK = 2
 """What it costs to decode properties, in queue pushes, besides what trying guards costs."""
 
+_DECODED = 256
+"""Octets of properties that are decoded in the time of a queue push."""
+
 Queues = tuple["Ref", ...]
 Way = tuple[str, tuple[str, ...]]
 """A sink's name, and the keys by which a message is routed."""
@@ -111,7 +114,7 @@ class ContentRoute:
     def _look_up(self, codec: int, encoded: bytes) -> Queues:
         """Look into properties that are not remembered."""
         directory = self._directory
-        directory.spend(_LOOK)
+        directory.spend(_LOOK + len(encoded) // _DECODED)
         queues = None if self._groups is None else self._ask_guards(codec, encoded)
         if queues is None:
             queues = self._routes.route(self._way, codec, encoded).queues
@@ -173,6 +176,7 @@ class ContentRoutes:
             NoSuchSink: There is no such sink.
             SinkInternal: Only other sinks may publish into it.
             TooManyKeys: To look all of them up would take too long.
+            TooManySteps: To look through all sinks would.
         """
         directory, (sink, keys) = self._directory, way
         decoded: list[Properties | None] = []

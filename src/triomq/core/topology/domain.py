@@ -109,7 +109,8 @@ class Domain(DynamicSupervisor):
         """Start an actor for each store that is there already."""
         await super().on_start()
         directory = self.directory
-        directory.spend = self.system.turn.charge
+        turn = self.system.turn
+        directory.spend, directory.is_exhausted = turn.charge, lambda: turn.exhausted
         for number, sink in enumerate(directory.sinks.values()):
             self._start_sink(sink)
             await self._breathe(number)

@@ -14,9 +14,9 @@ from triomq.errors import PreconditionFailed
 Resource: TypeAlias = Literal["connections", "channels", "queues", "sinks", "bindings", "steps"]
 """What is counted. Steps are what bindings can cost a single publish at worst, see ``SinkState.weight``."""
 
-MOST_STEPS = 150_000
+MOST_STEPS = 90_000
 """Steps of all bindings of a user, in all sinks, which may lead to each other: a publish through all of them takes some
-45 ms. A user without a limit of bindings has no limit of these.
+15 ms. A user without a limit of bindings has no limit of these.
 """
 
 
