@@ -1,4 +1,7 @@
-"""Draw the tables of options of Spark's source and sink from the Structs that read them, and from their docstrings."""
+"""Draw the tables of options of Spark's source and sink from the Structs that read them, and from their docstrings.
+
+Another draws what there is for options of other sources and sinks, from the table that errors are made of too.
+"""
 
 import types
 import typing
@@ -11,6 +14,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from triomq.pipeline.foreign_options import FOREIGN_OPTIONS
 from triomq.pipeline.options import ConnectionOptions
 from triomq.pipeline.sink_options import SparkSinkOptions
 from triomq.pipeline.source_options import SparkSourceOptions
@@ -64,7 +68,24 @@ class SparkOptions(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
+class ForeignOptions(SphinxDirective):
+    """``.. foreign-options:: source`` is the table of what there is for options of Kafka's source."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Write the table."""
+        found = [option for option in FOREIGN_OPTIONS if option.group == self.arguments[0]]
+        names = [
+            ", ".join(f"``{name}{'…' if name.endswith('.') else ''}``" for name in option.names) for option in found
+        ]
+        answers = [option.answer or "the same" for option in found]
+        lines = list_table(("there", "here"), zip(names, answers, strict=True))
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive."""
     app.add_directive("spark-options", SparkOptions)
+    app.add_directive("foreign-options", ForeignOptions)
     return {"parallel_read_safe": True}

@@ -11,12 +11,10 @@ from functools import cache
 import msgspec
 
 from triomq.errors import ConfigError
+from triomq.shown import names_secret, shown
 
-_SECRET = re.compile("password|url|users|verifiers")
-"""Fields whose values are never shown."""
-
-_LONGEST_SHOWN = 60
-"""Characters of a wrong value that an error repeats."""
+_SECRET = re.compile("url|users|verifiers")
+"""Fields whose values are never shown, beside those that are called as secrets are."""
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -62,12 +60,11 @@ def _text(name: str, value: object, kind: object, message: str) -> str:
 
 
 def _shown(name: str, value: object) -> str:
-    if _SECRET.search(name):
+    if names_secret(name) or _SECRET.search(name):
         return f"something of type {type(value).__name__} (not shown, since passwords stand here)"
     if isinstance(value, type):
         return f"the class {value.__name__} (write {value.__name__}(…) for one of it)"
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return shown(value)
 
 
 def _is_literal(kind: object) -> bool:

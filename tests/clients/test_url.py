@@ -41,8 +41,9 @@ def test_url_says_where_and_as_whom(url: str) -> None:
 
 
 BAD = {
-    "": "begins with ''",
-    "localhost": "begins with 'localhost', which is no AMQP; write amqp://",
+    "": "does not begin with a scheme, and is no AMQP; write amqp://",
+    "localhost": "does not begin with a scheme, and is no AMQP",
+    "amqp:localhost": "the URL has no // behind its amqp:; write amqp://",
     "http://h": "begins with 'http'",
     "amqp://h:many": "cannot be read",
     "amqp://h:99999": "cannot be read",

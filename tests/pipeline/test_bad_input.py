@@ -186,5 +186,21 @@ def test_unknown_option_is_an_error_with_the_nearest_name(
     with pytest.raises(PySparkException, match=r"did you mean maxOffsetsPerTrigger\?"):
         read_stream(spark, url=tap_broker.url, subscribe=name, maxOffsetPerTrigger="10")
     frame = spark.createDataFrame([("a",)], "value string")
-    with pytest.raises(PySparkException, match=r"'topics' is not known; did you mean topic\?"):
+    with pytest.raises(PySparkException, match=r"'topics' is not known; here it is topic"):
         frame.write.format("triomq").mode("append").options(url=tap_broker.url, topics=name).save()
+
+
+def test_plan_shows_no_password(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = "tap://ada:sesame@127.0.0.1:1"
+    hidden = [{"url": url}, {"address": "h", "user": "ada", "password": "sesame"}]
+    hidden.append({"address": "h", "user": "ada", "passwordFile": str(tmp_path / "sesame")})
+    for options in hidden:
+        for load in (spark.read, spark.readStream):
+            load.format("triomq").options(**options, subscribe="orders").load().explain(extended=True)
+    told = capsys.readouterr().out
+    assert "triomq" in told
+    assert "sesame" not in told
+    for options in ({"address": "ada:sesame@h"}, {"address": "h", "passwrd": "sesame"}):
+        with pytest.raises(PySparkException) as caught:
+            spark.read.format("triomq").options(**options, subscribe="orders").load()
+        assert "sesame" not in str(caught.value)

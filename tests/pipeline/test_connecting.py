@@ -90,10 +90,10 @@ def test_a_url_has_them_in_itself() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"address": "tap://host"}, "option address is 'tap://host'; it is host:port"),
-        ({"address": "host,"}, "option address is ''"),
-        ({"address": "host:port"}, "host or port cannot be read"),
-        ({"address": "host", "user": "ada"}, "option user is 'ada', and there is no password"),
+        ({"address": "tap://host"}, "option address has 'tap:…'; it is host:port.*a URL stands in the option url"),
+        ({"address": "host,"}, "option address has ''"),
+        ({"address": "host:port"}, "option address has 'host:…'; it is host:port"),
+        ({"address": "host", "user": "ada"}, "the option user without a password"),
         ({"address": "host", "passwordfile": "/nowhere"}, "option passwordFile is '/nowhere', and that cannot be read"),
         ({"address": "host", "tls.ca": "/ca.pem"}, "the option tls.ca without TLS; set tls to true"),
         ({"url": "tap://host", "tls.ca": "/ca.pem"}, "a url without TLS; begin it with taps://"),
@@ -101,7 +101,7 @@ def test_a_url_has_them_in_itself() -> None:
             {"address": "host", "tls": "true", "tls.ca": "/nowhere"},
             "option tls.ca is '/nowhere', and that cannot be used",
         ),
-        ({"url": "amqp://host"}, "begins with 'amqp', which is no tap"),
+        ({"url": "amqp://host"}, "option url: the URL begins with 'amqp', which is no tap"),
     ],
 )
 def test_a_place_that_is_none_is_an_error(given: dict[str, str], text: str) -> None:

@@ -12,6 +12,7 @@ from math import inf
 from typing import TypeVar
 
 from triomq.core import HASHABLE, Properties, QueueOptions
+from triomq.shown import shown
 
 _MOST_COMPARED = 1000
 """Names that a word is compared with, 10 µs each: guessing what may be meant must not hold the loop."""
@@ -23,15 +24,6 @@ _MOST_PRIORITY = 255
 
 _LEAST_EXPIRES = 0.001
 """Seconds; a queue that is deleted at once cannot be used."""
-
-_LONGEST_SHOWN = 60
-"""Characters of a wrong value that an error repeats: enough to recognise it, and a line stays a line."""
-
-
-def shown(value: object) -> str:
-    """Show a value in an error, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def close_to(word: str, known: Iterable[str]) -> str:

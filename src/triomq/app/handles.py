@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from triomq.actors import Request
-from triomq.app.checks import check_flag, check_text, check_whole, shown
+from triomq.app.checks import check_flag, check_text, check_whole
 from triomq.app.delivery import Browsed, Delivery
 from triomq.app.feed import Inbox, LocalFeed, Subscriber
 from triomq.app.publishing import check_name
@@ -34,6 +34,7 @@ from triomq.core import (
     make_binding,
 )
 from triomq.opening import opening
+from triomq.shown import shown
 
 if TYPE_CHECKING:
     from triomq.app.domain_handle import DomainHandle

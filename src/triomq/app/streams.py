@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 import trio
 
-from triomq.app.checks import check_flag, check_number, check_text, check_whole, shown
+from triomq.app.checks import check_flag, check_number, check_text, check_whole
 from triomq.chunks import Columns, StreamRecord, check_chunk
 from triomq.core import (
     Bounds,
@@ -38,6 +38,7 @@ from triomq.core import (
     traits_of,
 )
 from triomq.errors import ActorStopped
+from triomq.shown import shown
 
 if TYPE_CHECKING:
     from triomq.app.domain_handle import DomainHandle

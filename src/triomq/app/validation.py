@@ -10,13 +10,12 @@ import msgspec
 from triomq.app.shapes import ListShape, MappingShape, StructShape, choices_of, shape_of
 from triomq.endpoints import GROUP, EndpointTypes, decode_endpoint
 from triomq.errors import ConfigError
+from triomq.shown import names_secret, shown
 
 T = TypeVar("T")
 
-_LONGEST_SHOWN = 60
-
-_SECRET = re.compile(r"(^|\.)users(\.|$)|(^|\.)peers\b|password")
-"""Paths whose values are never shown: users and peers have passwords, perhaps at a wrong key."""
+_SECRET = re.compile(r"(^|\.)users(\.|$)|(^|\.)peers\b")
+"""Paths whose values are never shown, beside those that are called as secrets: passwords, perhaps at a wrong key."""
 
 
 class SettingSources:
@@ -139,7 +138,6 @@ def _text(path: str, data: object, kind: object, message: str) -> str:
 
 
 def _shown(path: str, data: object) -> str:
-    if _SECRET.search(path):
+    if names_secret(path) or _SECRET.search(path):
         return "something (not shown, since passwords stand here)"
-    text = repr(data)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return shown(data)

@@ -20,6 +20,7 @@ from triomq.clients.url_options import (
     virtual_host_of,
 )
 from triomq.errors import ConfigError
+from triomq.shown import shown
 
 DEFAULT_PORT = 5672
 DEFAULT_TLS_PORT = 5671
@@ -69,7 +70,7 @@ class AMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __repr__(self) -> str:
         """Show no password: representations end up in logs."""
-        return f"AMQPUrl({self.user!r} at {self.place} in {self.virtual_host!r})"
+        return f"AMQPUrl({shown(self.user)} at {self.place} in {shown(self.virtual_host)})"
 
 
 def parse_amqp_url(url: str) -> AMQPUrl:

@@ -6,6 +6,7 @@ from typing import TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from triomq.errors import ConfigError
+from triomq.shown import shown
 
 T = TypeVar("T")
 
@@ -29,8 +30,10 @@ def split_url(url: str, schemes: Collection[str], protocol: str, example: str) -
         # The error's own text may hold a password that was not written as a URL wants it.
         raise ConfigError(f"the URL's host or port cannot be read; {example}, with %23 for # in a password") from None
     if parts.scheme not in schemes:
-        scheme = url.partition(":")[0][:20]  # and nothing behind the colon: there a password may be
-        raise ConfigError(f"the URL begins with {scheme!r}, which is no {protocol}; {example}")
+        begins = f"begins with {shown(parts.scheme)}, which" if "://" in url else "does not begin with a scheme, and"
+        raise ConfigError(f"the URL {begins} is no {protocol}; {example}")
+    if not url.lower().startswith(f"{parts.scheme}://"):
+        raise ConfigError(f"the URL has no // behind its {parts.scheme}:; {example}")
     if parts.fragment:
         raise ConfigError("the URL has a '#', which ends it: write %23 in a password or a name")
     return parts, port
@@ -67,11 +70,13 @@ def read_options(query: str, readers: Mapping[str, Callable[[str], T]]) -> dict[
     found: dict[str, T] = {}
     for name, text in parse_qsl(query, keep_blank_values=True):
         if name not in readers:
-            raise ConfigError(f"the URL's option {name!r} is not known; there are {', '.join(readers)}")
+            if "@" in query:  # of a password with a ?
+                raise ConfigError("the URL has an @ behind its ?; write %3F and %40 in a password, %40 in an option")
+            raise ConfigError(f"the URL's option {shown(name)} is not known; there are {', '.join(readers)}")
         try:
             found[name] = readers[name](text)
         except ValueError as error:
-            raise ConfigError(f"the URL's option {name} is {text!r}; it must be {error}") from None
+            raise ConfigError(f"the URL's option {name} is {shown(text)}; it must be {error}") from None
     return found
 
 
@@ -111,7 +116,7 @@ def virtual_host_of(parts: SplitResult) -> str:
     """
     name = unquote(parts.path[1:])
     if "/" in parts.path[1:]:
-        raise ConfigError(f"the virtual host {name!r} has a slash in it; write %2F for each")
+        raise ConfigError(f"the virtual host {shown(name)} has a slash in it; write %2F for each")
     return name or "/"
 
 

@@ -21,6 +21,7 @@ from triomq.chunks import Columns
 from triomq.clients import TapConnection, TapUrl, parse_tap_url
 from triomq.errors import ConfigError, Disconnected
 from triomq.pipeline.options import ConnectionOptions
+from triomq.shown import shown
 
 if TYPE_CHECKING:
     import ssl
@@ -174,7 +175,10 @@ def urls_of(options: ConnectionOptions) -> tuple[TapUrl, ...]:
     """
     timeout = {} if options.connect_timeout is None else {"timeout": options.connect_timeout}
     if options.url:
-        url = parse_tap_url(options.url)
+        try:
+            url = parse_tap_url(options.url)
+        except ConfigError as error:
+            raise ConfigError(f"option url: {error}") from None
         if options.tls_ca and not url.tls:
             raise ConfigError("the option tls.ca, and a url without TLS; begin it with taps://")
         return (replace(url, **timeout),)
@@ -183,23 +187,14 @@ def urls_of(options: ConnectionOptions) -> tuple[TapUrl, ...]:
     password = _password(options)
     return tuple(
         replace(
-            _url_of(address.strip(), tls=options.tls),
+            parse_tap_url(f"{'taps' if options.tls else 'tap'}://{address}"),
             user=options.user,
             password=password,
             domain=options.domain,
             **timeout,
         )
-        for address in options.address.split(",")
+        for address in options.addresses()
     )
-
-
-def _url_of(address: str, *, tls: bool) -> TapUrl:
-    if not address or any(sign in address for sign in "/@?# "):
-        raise ConfigError(
-            f"option address is {address!r}; it is host:port, or several with commas between; who logs in stands in "
-            "the options user and password, or all of it in url"
-        )
-    return parse_tap_url(f"{'taps' if tls else 'tap'}://{address}")
 
 
 def _password(options: ConnectionOptions) -> str:
@@ -208,10 +203,12 @@ def _password(options: ConnectionOptions) -> str:
     try:
         with open(options.password_file, encoding="utf-8") as file:
             return file.readline().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
+        # The file's name, which the error repeats, is shown only where it is one: a password may stand there.
+        name = f"{shown(options.password_file)}, and that" if "/" in options.password_file[:3] else "no path, and it"
+        why = getattr(error, "strerror", None) or "it is no text"
         raise ConfigError(
-            f"option passwordFile is {options.password_file!r}, and that cannot be read here: {error}; it has to be on "
-            "every machine that connects"
+            f"option passwordFile is {name} cannot be read here: {why}; it has to be on every machine that connects"
         ) from None
 
 
@@ -223,4 +220,6 @@ def _ssl_context(options: ConnectionOptions) -> "ssl.SSLContext | None":
     try:
         return ssl.create_default_context(cafile=options.tls_ca)
     except OSError as error:
-        raise ConfigError(f"option tls.ca is {options.tls_ca!r}, and that cannot be used: {error}") from None
+        raise ConfigError(
+            f"option tls.ca is {shown(options.tls_ca)}, and that cannot be used: {error.strerror}"
+        ) from None

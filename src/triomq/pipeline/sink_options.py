@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import msgspec
 
 from triomq.errors import ConfigError
-from triomq.pipeline.options import ConnectionOptions
+from triomq.pipeline.options import ConnectionOptions, Times
 
 SPARKS_OWN: Final = frozenset({"checkpointLocation", "queryName"})
 """Options of writers that mean something to Spark, which hands all of them over."""
@@ -29,8 +29,8 @@ class SparkSinkOptions(ConnectionOptions, frozen=True, kw_only=True):
     topic: str | None = None
     exchange: str | None = None
     routing_key: str | None = None
-    batch_key: Annotated[str, msgspec.Meta(max_length=255)] = ""
-    batch_number: Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)] = 0
+    batch_key: Annotated[str, msgspec.Meta(max_length=255, description="a name of 255 characters at most")] = ""
+    batch_number: Times = 0
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together."""

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 
 from triomq.errors import ConfigError
-from triomq.pipeline.options import ConnectionOptions, Count, Milliseconds, option_name, read_options
-
-T = TypeVar("T")
+from triomq.pipeline.options import Bytes, ConnectionOptions, Count, Moment, option_name, read_options
+from triomq.shown import names_secret, shown
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -56,11 +55,11 @@ class SparkSourceOptions(ConnectionOptions, frozen=True, kw_only=True, rename=op
     assign: str = ""
     starting_offsets: str = ""
     ending_offsets: str = ""
-    starting_timestamp: Milliseconds | None = None
-    ending_timestamp: Milliseconds | None = None
+    starting_timestamp: Moment | None = None
+    ending_timestamp: Moment | None = None
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: Count | None = None
-    max_bytes_per_trigger: Count | None = None
+    max_bytes_per_trigger: Bytes | None = None
     min_partitions: Count | None = None
     max_records_per_partition: Count | None = None
     include_headers: bool = False
@@ -81,7 +80,9 @@ class SparkSourceOptions(ConnectionOptions, frozen=True, kw_only=True, rename=op
             if getattr(self, offsets) and getattr(self, time) is not None:
                 raise ConfigError(f"the options {option_name(offsets)} and {option_name(time)}; one of them")
         if not self.names() and not self.subscribe_pattern:
-            raise ConfigError(f"option {chosen[0]} is {getattr(self, chosen[0])!r}, which names no stream")
+            raise ConfigError(
+                f"option {option_name(chosen[0])} is {shown(getattr(self, chosen[0]))}, which names no stream"
+            )
         if self.mode == "queue" and not self.group:
             raise ConfigError(
                 "option mode is 'queue', and that needs the option group: it names who reads the queues, one name for "
@@ -93,27 +94,32 @@ class SparkSourceOptions(ConnectionOptions, frozen=True, kw_only=True, rename=op
             re.compile(self.subscribe_pattern)
         except re.error as error:
             raise ConfigError(
-                f"option subscribePattern is {self.subscribe_pattern!r}, no regular expression: {error}"
+                f"option subscribePattern is {shown(self.subscribe_pattern)}, no regular expression: {error}"
             ) from None
 
     def names(self) -> Mapping[str, frozenset[int] | None]:
         """Return the streams that are named, and which of their partitions; None is all. Empty with a pattern."""
         if not self.assign:
             return {name.strip(): None for name in self.subscribe.split(",") if name.strip()}
-        found = _json("assign", self.assign, dict[str, list[int]], '{"orders": [0, 1]}')
-        return {name: frozenset(partitions) for name, partitions in found.items()}
+        found = _json_object("assign", self.assign, _ASSIGNED)
+        named: dict[str, frozenset[int]] = {}
+        for name, partitions in found.items():
+            if not isinstance(partitions, list):
+                raise ConfigError(f"option assign has {_told(partitions, name)} for {shown(name)}; it is {_ASSIGNED}")
+            named[name] = frozenset(_partition("assign", name, number) for number in partitions)
+        return named
 
     def starting(self) -> Literal["", "earliest", "latest"] | Offsets:
         """Return where to begin; empty if that is not said."""
-        if self.starting_offsets in ("", "earliest", "latest"):
-            return self.starting_offsets  # type: ignore[return-value]  # it is one of them
-        return _offsets("startingOffsets", self.starting_offsets, "earliest, latest")
+        if self.starting_offsets.lower() in ("", "earliest", "latest"):
+            return self.starting_offsets.lower()  # type: ignore[return-value]  # it is one of them
+        return _offsets("startingOffsets", self.starting_offsets, f"earliest, latest, or {_PLACES}")
 
     def ending(self) -> Literal["latest"] | Offsets:
         """Return where a batch ends."""
-        if self.ending_offsets in ("", "latest"):
+        if self.ending_offsets.lower() in ("", "latest"):
             return "latest"
-        return _offsets("endingOffsets", self.ending_offsets, "latest")
+        return _offsets("endingOffsets", self.ending_offsets, f"latest, or {_PLACES}")
 
 
 def read_source_options(given: Mapping[str, str]) -> SparkSourceOptions:
@@ -125,18 +131,56 @@ def read_source_options(given: Mapping[str, str]) -> SparkSourceOptions:
     return read_options(SparkSourceOptions, given)
 
 
-def _offsets(option: str, text: str, words: str) -> Offsets:
-    example = '{"orders": {"0": 23, "1": -1}}'
-    found = _json(option, text, dict[str, dict[int, int]], f"{words}, or {example}")
-    for name, partitions in found.items():
-        for partition, offset in partitions.items():
-            if offset < EARLIEST or (offset == EARLIEST and option == "endingOffsets"):
-                raise ConfigError(f"option {option} has {offset} for {name}/{partition}; that is no place in a stream")
+_ASSIGNED: Final = 'partitions by stream, as JSON: {"orders": [0, 1]}'
+_PLACES: Final = 'offsets by stream and partition, as JSON: {"orders": {"0": 23, "1": -1}}'
+
+
+def _offsets(option: str, text: str, wanted: str) -> Offsets:
+    found: dict[str, dict[int, int]] = {}
+    for name, partitions in _json_object(option, text, wanted).items():
+        if not isinstance(partitions, dict):
+            raise ConfigError(f"option {option} has {_told(partitions, name)} for {shown(name)}; it is {wanted}")
+        found[name] = {
+            _partition(option, name, number): _offset(option, name, number, offset)
+            for number, offset in partitions.items()
+        }
     return found
 
 
-def _json(option: str, text: str, kind: type[T], example: str) -> T:
+def _json_object(option: str, text: str, wanted: str) -> dict[str, object]:
     try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"option {option} is {text!r}; it is {example}: {error}") from None
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        raise ConfigError(f"option {option} is {shown(text)}; it is {wanted}") from None
+
+
+def _partition(option: str, name: str, given: object) -> int:
+    number = _whole(given)
+    if number is None or number < 0:
+        raise ConfigError(f"option {option} has partition {_told(given, name)} of {shown(name)}; they count from 0")
+    return number
+
+
+def _offset(option: str, name: str, number: object, given: object) -> int:
+    offset, least = _whole(given), LATEST if option == "endingOffsets" else EARLIEST
+    if offset is None or offset < least:
+        special = "-1 for the end" + ("" if least == LATEST else ", or -2 for the beginning")
+        where = shown(f"{name}/{number}").strip("\"'")
+        raise ConfigError(
+            f"option {option} has {_told(given, name)} for {where}; that is no place in a stream: it is a whole number "
+            f"from 0 on, {special}"
+        )
+    return offset
+
+
+def _told(given: object, name: str) -> str:
+    return "something" if names_secret(name) else shown(given)
+
+
+def _whole(given: object) -> int | None:
+    """Return a whole number, which may stand in quotes as with Kafka's source; None if it is something else."""
+    if isinstance(given, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,19}\s*", given):
+        given = int(given)
+    if isinstance(given, bool) or not isinstance(given, int) or abs(given) >= 2**63:
+        return None
+    return given

@@ -24,6 +24,7 @@ from triomq.clients.url_options import (
 )
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import EXTENSIONS, Dialect, Settings
+from triomq.shown import shown
 
 DEFAULT_PORT = 47291
 
@@ -73,7 +74,7 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return zmq_address(self.host, self.port)
 
     def __repr__(self) -> str:
-        return f"EMQPUrl({self.user!r} at {self.address})"
+        return f"EMQPUrl({shown(self.user)} at {self.address})"
 
     @property
     def trouble(self) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from triomq.clients.url_options import one_of, place_of, read_credentials, read_options, read_seconds, split_url
 from triomq.errors import ConfigError
+from triomq.shown import shown
 
 DEFAULT_PORT = 8334
 """What the specification's own programs used; nobody has registered one."""
@@ -75,7 +76,7 @@ class MicroMsgUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __repr__(self) -> str:
         """Show no password: representations end up in logs."""
-        return f"MicroMsgUrl({self.user!r} at {self.place} as {self.identity!r})"
+        return f"MicroMsgUrl({shown(self.user)} at {self.place} as {shown(self.identity)})"
 
 
 def parse_micromsg_url(url: str) -> MicroMsgUrl:
@@ -93,7 +94,9 @@ def parse_micromsg_url(url: str) -> MicroMsgUrl:
     if parts.scheme in ("ws", "wss"):
         found = msgspec.structs.replace(found, websocket=parts.path or "/")
     elif parts.path.strip("/"):
-        raise ConfigError(f"the URL's path is {parts.path!r}; MicroMsg2 has none: where one works is up to the port")
+        raise ConfigError(
+            f"the URL's path is {shown(parts.path)}; MicroMsg2 has none: where one works is up to the port"
+        )
     tls = parts.scheme in ("micromsgs", "wss")
     return msgspec.structs.replace(
         found,

@@ -22,6 +22,7 @@ from triomq.clients.url_options import (
 )
 from triomq.errors import ConfigError
 from triomq.protocols.mtl import MTLSettings
+from triomq.shown import shown
 
 DEFAULT_PORT = 5975
 
@@ -69,7 +70,7 @@ class MTLUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __repr__(self) -> str:
         """Show no password: representations end up in logs."""
-        return f"MTLUrl({self.user!r} at {self.address()} in {self.virtual_host!r}, {self.profile!r})"
+        return f"MTLUrl({shown(self.user)} at {self.address()} in {shown(self.virtual_host)}, {shown(self.profile)})"
 
     @property
     def trouble(self) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from triomq.clients.url_options import place_of, read_credentials, read_options, read_seconds, split_url
 from triomq.errors import ConfigError
 from triomq.protocols.restms import DEFAULT_DOMAIN, RequestRoute, route
+from triomq.shown import shown
 
 _PORT, _TLS_PORT = 8080, 8443
 
@@ -69,7 +70,7 @@ class RestMSUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __repr__(self) -> str:
         """Show no password: representations end up in logs."""
-        return f"RestMSUrl({self.user!r} at {self.place} in {self.domain!r})"
+        return f"RestMSUrl({shown(self.user)} at {self.place} in {shown(self.domain)})"
 
 
 _READERS: Final = {"timeout": read_seconds, "silence": read_seconds}
@@ -92,7 +93,7 @@ def parse_restms_url(url: str) -> RestMSUrl:
     if parts.path.strip("/"):
         place = route(parts.path)
         if not isinstance(place, RequestRoute) or place.kind != "domain":
-            raise ConfigError(f"the URL's path is {parts.path!r}, which is no domain; {_EXAMPLE}")
+            raise ConfigError(f"the URL's path is {shown(parts.path)}, which is no domain; {_EXAMPLE}")
         domain = place.name
     return msgspec.structs.replace(
         found,

@@ -11,6 +11,7 @@ import msgspec
 
 from triomq.clients.url_options import one_of, place_of, read_credentials, read_options, read_seconds, split_url
 from triomq.errors import ConfigError
+from triomq.shown import shown
 
 DEFAULT_PORT = 47280
 DEFAULT_TLS_PORT = 47281
@@ -54,7 +55,7 @@ class TapUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __repr__(self) -> str:
         """Show no password: representations end up in logs."""
-        return f"TapUrl({self.user!r} at {self.place} in {self.domain or 'its domain'!r})"
+        return f"TapUrl({shown(self.user)} at {self.place} in {shown(self.domain or 'its domain')})"
 
 
 def parse_tap_url(url: str) -> TapUrl:

@@ -11,6 +11,7 @@ from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint_config import Codec, SocketConfig
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
 from triomq.errors import ConfigError
+from triomq.shown import shown
 from triomq.transports import TLS
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ class RestMS(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag
         if not self.domains:
             raise ConfigError("domains: found none; name one at least, such as 'default'")
         if self.url and not _BASE.fullmatch(self.url):
-            raise ConfigError(f"url: found {self.url!r}; write scheme and host alone, such as 'https://example.org'")
+            raise ConfigError(
+                f"url: found {shown(self.url)}; write scheme and host alone, such as 'https://example.org'"
+            )
         for domain in self.domains:
             if domain in (".", ".."):
                 raise ConfigError(f"domains: {domain!r} is a step in a path, so that no URI leads there; rename it")
