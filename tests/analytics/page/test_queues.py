@@ -65,3 +65,29 @@ def test_values_are_those_of_the_names_and_of_all_others_together() -> None:
     assert found["a"]["queued"][-1] == 11
     assert found[None]["queued"][:2] == [110, None]
     assert by_step(table, ["queued"], steps, ["a"], how="max", others=False).keys() == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "seconds"),
+    [
+        (0, 5, [5]),  # a first look: some thousand messages in a few seconds
+        (0, 0.05, [0.05]),
+        (30, 30, [1]),
+        (45, 150, [15, 60, 30]),
+        (59.9, 120.001, [1, 60, 1]),  # a little at an end is no peak
+        (0, 60, [60, 1]),
+    ],
+)
+def test_rates_are_by_what_the_log_covers_of_each_step(first: float, last: float, seconds: list[float]) -> None:
+    steps = steps_of(minutes(0, len(seconds) - 1))
+    found = steps.seconds(NOON + timedelta(seconds=first), NOON + timedelta(seconds=last))
+    assert found == pytest.approx(seconds)
+    assert steps.seconds(None, None) == [60] * len(seconds)
+
+
+def test_steps_of_several_minutes_are_covered_in_part_too() -> None:
+    steps = steps_of(minutes(4, 243))
+    assert steps.minutes == 1
+    steps = steps_of(minutes(4, 250))
+    assert steps.minutes == 2
+    assert steps.seconds(NOON + timedelta(minutes=5), NOON + timedelta(minutes=251))[:2] == [60, 120]

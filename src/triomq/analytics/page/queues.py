@@ -7,7 +7,7 @@ Python is as large as what is drawn.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -25,6 +25,8 @@ MOST_STEPS: Final = 240
 _STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 240, 360, 720, 1440, 2880, 7200, 14400, 43200, 144000)
 """Minutes that one point may stand for."""
 
+_SECOND: Final = timedelta(seconds=1)
+
 NAMELESS: Final = "(none)"
 
 
@@ -38,6 +40,23 @@ class Steps(msgspec.Struct, frozen=True):
 
     minutes: int
     times: Sequence[datetime]
+
+    def seconds(self, first: datetime | None, last: datetime | None) -> list[float]:
+        """Return how much of each step a log covers, by which counts are divided to be rates.
+
+        The first and the last step are rarely whole, and a log of five seconds has one that is not. The least is a
+        second, or a log's whole length if that is less: three messages in the last millisecond are not 3,000 a second.
+
+        Args:
+            first: When the log begins; None if that is not known.
+            last: When it ends; None if that is not known.
+        """
+        whole = timedelta(minutes=self.minutes)
+        if first is None or last is None:
+            return [whole.total_seconds()] * len(self.times)
+        least = min(last - first, _SECOND) or _SECOND
+        covered = [min(time + whole, last) - max(time, first) for time in self.times]
+        return [max(each, least).total_seconds() for each in covered]
 
 
 def name_queues(table: pa.Table, places: Sequence[str]) -> pa.Table:

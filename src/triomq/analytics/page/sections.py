@@ -44,7 +44,7 @@ class Section(msgspec.Struct, frozen=True):
 def make_sections(tables: ReportTables) -> list[Section]:
     """Make all sections of a report, in the order in which they stand."""
     return [
-        _throughput(tables.throughput),
+        _throughput(tables.throughput, tables.log),
         _waits(tables.waits, tables.waits_by_minute),
         _jobs(tables.jobs, tables.job_failures),
         _slowest(tables.slowest),
@@ -54,7 +54,7 @@ def make_sections(tables: ReportTables) -> list[Section]:
     ]
 
 
-def _throughput(table: pa.Table) -> Section:
+def _throughput(table: pa.Table, log: pa.Table) -> Section:
     rows = totals(table, _MEASURES, rank="queued")
     rows.sort(key=lambda row: (-_both(row), str(row["name"])))
     columns = [
@@ -67,7 +67,7 @@ def _throughput(table: pa.Table) -> Section:
     if rest:
         last = {"name": others_text(len(rest)), **{measure: _sum(rest, measure) for measure in _MEASURES}}
     found = make_grid("Messages by queue", columns, rows, last=last, place="throughput")
-    drawn = [_over_time(table, rows)] if table.num_rows else []
+    drawn = [_over_time(table, rows, log)] if table.num_rows else []
     return Section("throughput", "Throughput", drawn, [found] if rows else [], "No message came or went.")
 
 
@@ -75,9 +75,11 @@ def _both(row: Row) -> int:
     return _sum([row], "queued") + _sum([row], "delivered")
 
 
-def _over_time(table: pa.Table, rows: Sequence[Row]) -> Figure:
+def _over_time(table: pa.Table, rows: Sequence[Row], log: pa.Table) -> Figure:
     names = [str(row["name"]) for row in rows[:BUSIEST]]
     steps = steps_of(table["minute"])
+    period = next(iter(log.to_pylist()), {"first": None, "last": None})
+    seconds = steps.seconds(period["first"], period["last"])
     measures = [measure for measure, _ in _OVER_TIME]
     lines = by_step(table, measures, steps, names, how="sum", others=True)
     labels: list[tuple[str | None, str, int]] = [(name, name, colour) for colour, name in enumerate(names)]
@@ -86,24 +88,28 @@ def _over_time(table: pa.Table, rows: Sequence[Row]) -> Figure:
     views = []
     for measure, title in _OVER_TIME:
         unit = " B/s" if measure == "bytes" else "/s"
-        rate = {name: _per_second(found[measure], steps.minutes) for name, found in lines.items()}
+        rate = {name: _per_second(found[measure], seconds) for name, found in lines.items()}
         traces = [
             figures.area(label, steps.times, rate[name], colour, unit) for name, label, colour in labels if name in rate
         ]
         axis = {"title": {"text": "bytes/s" if measure == "bytes" else "messages/s"}, "rangemode": "tozero"}
         views.append(View(title, traces, {"xaxis": figures.time_axis(), "yaxis": axis}))
     summary = f"Messages per second over time, by queue; most in {words.shown(names[0], 60)}."
-    return Figure("throughput-plot", "Messages per second", summary, views, 380, _step_note(steps.minutes, "mean"))
-
-
-def _per_second(values: Sequence[float | None], minutes: int) -> list[float | None]:
-    return [None if value is None else value / (60 * minutes) for value in values]
-
-
-def _step_note(minutes: int, what: str) -> str:
-    return (
-        f"Each point is the {what} of {words.some(minutes, 'minute')}. Drag to look closer, double-click to come back."
+    return Figure(
+        "throughput-plot", "Messages per second", summary, views, 380, _step_note(steps.minutes, "mean", _IN_PART)
     )
+
+
+def _per_second(values: Sequence[float | None], seconds: Sequence[float]) -> list[float | None]:
+    return [None if value is None else value / covered for value, covered in zip(values, seconds, strict=True)]
+
+
+_IN_PART: Final = ", or of what the log has of it"
+
+
+def _step_note(minutes: int, what: str, more: str = "") -> str:
+    each = f"Each point is the {what} of {words.some(minutes, 'minute')}{more}."
+    return f"{each} Drag to look closer, double-click to come back."
 
 
 def _waits(table: pa.Table, by_minute: pa.Table) -> Section:
