@@ -24,11 +24,11 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from triomq.errors import LocalProtocolError
+from triomq.protocols.pieces import Outbox
 from triomq.protocols.tap.codes import PeerError
 from triomq.protocols.tap.events import EndOfStream, Failed
 from triomq.protocols.tap.frames import FrameReader
 from triomq.protocols.tap.messages import TapMessage
-from triomq.protocols.tap.outbox import Outbox
 from triomq.protocols.tap.settings import FIRST_FRAMES, Settings
 from triomq.protocols.tap.states import HOLDING, Role, State, StateTable
 from triomq.protocols.tap.timers import Timers

@@ -1,4 +1,4 @@
-"""What an engine sends, until its driver takes it."""
+"""What an engine sends, until its driver takes it: pieces in their order, for protocols that gather nothing."""
 
 
 class Outbox:

@@ -1,6 +1,6 @@
 """What waits to be written."""
 
-from triomq.protocols.tap.outbox import Outbox
+from triomq.protocols.pieces import Outbox
 
 
 def test_pieces_are_counted_until_they_are_taken() -> None:
