@@ -260,7 +260,6 @@ MALFORMED: list[tuple[str, Frames, str]] = [
     ("worker", frames(b"CANCEL", b"r"), "has no place in state worker"),
     ("worker", frames(b"STATE", b'["a"]', b""), "has no place in state worker"),
     ("guest", frames(b"CANCEL", b"r"), "announced the capability jobs"),
-    ("guest", frames(b"REPLY", b"1", b"r"), "has no place in state guest"),
     ("guest", frames(b"SUBSCRIBE", b"t"), "has no place in state guest"),
     ("client", frames(b"READY"), "has no place in state client"),
     ("worker", frames(b"ACK", b"id"), "has no place in state worker"),

@@ -135,8 +135,9 @@ PEERS: Final[Mapping[Role, StateTable]] = {
 Stale: TypeAlias = Mapping[State, frozenset[str]]
 
 BROKER_STALE: Final[Stale] = {
-    # ZeroMQ sends again what a peer had said before the broker was restarted, or had given it up.
-    "guest": frozenset(("received HEARTBEAT", "received READY", "received KBAI")),
+    # ZeroMQ sends again what a peer had said before the broker was restarted, or had given it up; and a worker goes on
+    # to speak of its jobs until it hears that this broker does not know it.
+    "guest": frozenset(("received HEARTBEAT", "received READY", "received REPLY", "received KBAI")),
     "leaving": frozenset(("received READY",)),
     "left": frozenset(("received READY",)),
 }
