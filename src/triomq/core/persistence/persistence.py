@@ -48,6 +48,9 @@ KEYED_KINDS = frozenset(
 )
 """Kinds whose keys are a domain and names; each domain's belong to one owner (``KeyedRecords``)."""
 
+_LOOK = 0.05
+"""Seconds between two looks at whether the store has failed."""
+
 _Keyed = list[RecordFound | RecordKeyFound]
 
 
@@ -181,6 +184,19 @@ class Persistence:
             committed = trio.Event()
             self.journal.when_committed(number, committed.set)
             await committed.wait()
+
+    @property
+    def has_all(self) -> bool:
+        """Whether all that was added so far is on disk."""
+        return self.journal.committed >= self.journal.require_commit()
+
+    async def wait_all_or_fault(self) -> None:
+        """Wait until all that was added so far is on disk, or it turns out that the store cannot be written."""
+        number, committed = self.journal.require_commit(), trio.Event()
+        self.journal.when_committed(number, committed.set)
+        while self.journal.committed < number and self.journal.fault is None:
+            with trio.move_on_after(_LOOK):
+                await committed.wait()
 
     def when_caught_up(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once, outside of any turn, when the store is not behind any more, or has failed."""

@@ -17,6 +17,8 @@ Rules:
 - Nothing that a client does can crash its endpoint, which has other clients. What the endpoint wants of it is a
   message, or done in a turn of the client's, so that an error ends this client; after that ``abandon`` puts back what
   it had, and goes on where a hook fails.
+- Before the broker closes a client it answers what it has taken: nothing more is taken, what the disk has is confirmed,
+  and then the client is asked to go (``close_client``). Else it would send again, to the next broker, what is stored.
 - ``leave`` is idempotent and final. Subscriptions are closed before deliveries are put back, in one turn: the room that
   is given back would let the next messages come.
 """
@@ -35,6 +37,7 @@ from triomq.core import (
     Deliver,
     Directory,
     FeedClosed,
+    Persistence,
     Restarting,
     Session,
     Subscription,
@@ -52,7 +55,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
-_HOOKS = "started, delivered, cancelled, closing, due_at, due, put_back, left, released, after_batch"
+_LAST_ANSWERS = 1.0
+"""Seconds that what is under way may take to be answered before a client is closed, beside the time of the disk."""
+
+_LOOK = 0.01
+"""Seconds between two looks at whether that is so."""
+
+_HOOKS = "started, delivered, cancelled, closing, take_no_more, due_at, due, put_back, left, released, after_batch"
 
 
 class CloseClient(Message, frozen=True):
@@ -98,6 +107,7 @@ class Client(DomainWork):
     """For when its endpoint has set its timer, on Trio's clock; so a timer that stays is not set once more."""
 
     _left = False
+    _is_closing = False  # whether its last answers are waited for, before it is asked to go
     _lost_by = ""  # why it is lost, if it is
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -157,6 +167,14 @@ class Client(DomainWork):
     def go_on(self, gate: str) -> None:
         """Go on with what the client wants."""
         raise NotImplementedError(f"{type(self).__qualname__} has something worked out meanwhile, so it needs `go_on`")
+
+    def take_no_more(self) -> None:
+        """Take nothing more that would have to be answered: ``closing`` follows when the last answers are sent."""
+
+    @property
+    def owes_answers(self) -> bool:
+        """Whether something is under way that will be answered, beside what waits for the disk."""
+        return False
 
     @property
     def is_finished(self) -> bool:
@@ -279,9 +297,39 @@ class Client(DomainWork):
 
     @final
     def close_client(self, message: CloseClient) -> None:
-        """Ask the client to go."""
-        if not self._left:
+        """Ask the client to go, once it is answered what it has done; at once if the disk takes nothing."""
+        if self._left or self._is_closing:
+            return
+        persistence = self._writable
+        if not self.owes_answers and (persistence is None or persistence.has_all):
             self.closing(message.reason)
+            return
+        self._is_closing = True
+        self.take_no_more()
+        self.start_task(self._answer_and_close, message.reason)
+
+    @property
+    def _writable(self) -> Persistence | None:
+        """The store, if there is one that can be written."""
+        persistence = self.directory.persistence if self.entered else None
+        return None if persistence is None or persistence.journal.fault is not None else persistence
+
+    async def _answer_and_close(self, reason: str) -> None:
+        await self._wait_answered()  # which may add something to what the disk is to have
+        if (persistence := self._writable) is not None:
+            await persistence.wait_all_or_fault()
+            await self._wait_answered()
+        self.ref.run_in_turn(self._close_now, reason)
+
+    async def _wait_answered(self) -> None:
+        with trio.move_on_after(_LAST_ANSWERS):
+            while self.owes_answers and not self._left:  # noqa: ASYNC110  # nothing tells: it matters at the end alone
+                await trio.sleep(_LOOK)
+
+    def _close_now(self, reason: str) -> None:
+        self._is_closing = False
+        if not self._left:
+            self.closing(reason)
 
     @final
     def user_changed(self, message: UserChanged) -> None:

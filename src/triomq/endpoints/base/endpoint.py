@@ -198,6 +198,8 @@ class Endpoint(DynamicSupervisor):
     async def wait_empty(self) -> None:
         """Wait until the last client has gone, and all listeners are quiet, once ``StopListening`` was handled."""
         await self._empty.wait()
+        for listener in self.listeners:
+            await listener.wait_sent()
 
     @final
     def check_empty(self) -> None:

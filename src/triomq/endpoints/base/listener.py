@@ -39,6 +39,10 @@ class Listener(Protocol):
         """Whether nothing is under way that a drain is to wait for, beside clients; see ``Endpoint.check_empty``."""
         return True
 
+    async def wait_sent(self) -> None:
+        """Wait until the last words to clients are on their way; called when the last client has gone in order."""
+        return
+
     def renew_certificates(self, context: ssl.SSLContext) -> None:
         """Show other certificates from now on, where it speaks TLS."""
         return

@@ -145,11 +145,13 @@ class RouterClient(Client):
         while place < len(messages):
             if self._left:
                 return
-            if not self._parked and (count := self.handle_run(messages, place)):
+            if not self._parked and not self._is_closing and (count := self.handle_run(messages, place)):
                 place += count
                 continue
             frames = messages[place]
             place += 1
+            if self._is_closing and not self.overtakes(frames):
+                continue  # unanswered, it is sent again to the next broker
             if (self._parked and not self.overtakes(frames)) or self._must_wait([frames], self.handle, frames):
                 self._park(frames)
         self._work_off()

@@ -63,6 +63,9 @@ _DOMAIN = "triomq"
 LARGEST_FRAME = 16 * 1024 * 1024
 """Bytes of a frame. A peer that sends a longer one is cut off by libzmq, before there is a client of it to ask."""
 
+_LAST_WORDS = 0.1
+"""Seconds that libzmq's thread gets to send what it was given last, before the socket is closed."""
+
 _LINGER = 0.5
 """Seconds for which libzmq goes on sending when the socket is closed: ten messages for each peer at most, which a peer
 that reads takes at once."""
@@ -150,6 +153,7 @@ class RouterListener(PeerListener):
         """The one that it is bound to, once it has started."""
         self._addresses: list[Address] = []
         self._opened = False
+        self._has_last_words = False  # whether something was sent since it stops
 
     @property
     def addresses(self) -> list[Address]:
@@ -229,7 +233,14 @@ class RouterListener(PeerListener):
 
     def send_all(self, identity: bytes, messages: Sequence[Sequence[bytes]]) -> bool:
         """Send messages to a peer, or let them wait for that one; return whether the peer is still there."""
+        self._has_last_words = self._stopping
         return not self._router.closed and self._router.send_all(identity, messages) is not Sent.GONE
+
+    async def wait_sent(self) -> None:
+        """Wait a moment: libzmq drops, in spite of its linger, what it was given just before its socket is closed."""
+        if self._has_last_words:
+            self._has_last_words = False
+            await trio.sleep(_LAST_WORDS)
 
     # The end
 

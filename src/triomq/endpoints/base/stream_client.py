@@ -78,7 +78,7 @@ _DENSE = 1_000
 """What a chunk of 64 KiB may be charged with before it counts as full of such requests."""
 
 _BUDGET, _ROOM, _PRESSURE, _RESTART, _UNREAD = "budget", "unfinished messages", "pressure", "restart", "unread replies"
-_CREDIT = "credit"
+_CREDIT, _CLOSING = "credit", "closing"
 """Gates that are the same for all."""
 
 EventHandlers = Mapping[type, Callable[[Any, Any], None]]
@@ -243,6 +243,19 @@ class StreamClient(Client):
         return self._outbox.finished
 
     # When nothing is read
+
+    def take_no_more(self) -> None:
+        """Read nothing more; what was read is worked off."""
+        self.gates.close(_CLOSING)
+
+    @property
+    def owes_answers(self) -> bool:
+        """Whether something that was read is worked off in turns to come."""
+        return bool(self._events) and _BUDGET in self.gates.closed
+
+    def _close_now(self, reason: str) -> None:
+        super()._close_now(reason)
+        self.gates.open(_CLOSING)
 
     @final
     def hold(self, gate: str) -> None:

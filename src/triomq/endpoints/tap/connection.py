@@ -208,6 +208,11 @@ class TapServerConnection(StreamClient):
 
     # The end
 
+    @property
+    def owes_answers(self) -> bool:
+        """Whether a request is worked on, or stands in line."""
+        return self._working is not None or bool(self._line) or super().owes_answers
+
     def close(self, code: CloseCode, text: str) -> None:
         """Say why the connection ends, and end."""
         self.ending = self.ending or text
