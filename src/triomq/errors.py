@@ -14,7 +14,8 @@ TriomqError
 ├─ JobError                 WrongArguments · WrongResult · UnknownJob · NoRunningJob · NotConnected · AlreadyConnected
 │  │                        NoSuchJob · ResultNotKept
 │  └─ JobFailed             JobTimedOut · JobCancelled · JobExpired · WorkerLost · JobsFailed (an ExceptionGroup, too)
-├─ StoreError               StoreLocked · StoreCorrupt · StoreTooNew · DiskFull · StoreUnwritable
+├─ StoreError               StoreLocked · StoreCorrupt · StoreTooNew · DiskFull · StoreUnwritable · StoreLost
+│                           NotAllWritten
 ├─ ChunkDamaged
 ├─ PipelineError            JavaNotFound · SparkTooOld · RecordsLost · WrongCheckpoint · WrongSchema
 ├─ TraceLogError
@@ -311,6 +312,14 @@ class DiskFull(StoreError):
 
 class StoreUnwritable(StoreError):
     """The directory is read-only, or the disk reports errors; nothing was written."""
+
+
+class StoreLost(StoreUnwritable):
+    """The files of the store are not in their places any more; the text says where, or how they can be saved."""
+
+
+class NotAllWritten(StoreError):
+    """The broker has ended, and not all of it could be written to disk; the text says what not, and why."""
 
 
 class JobError(TriomqError):

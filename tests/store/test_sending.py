@@ -12,7 +12,7 @@ import pytest
 
 from triomq.chunks import check_chunk, split_chunks
 from triomq.errors import ChunkDamaged, StoreCorrupt
-from triomq.store import ChunksDropped, ChunksSent, OperationBatch, SqliteStore
+from triomq.store import ChunksDropped, ChunksSent, OperationBatch, SqliteReader, SqliteStore
 from triomq.store.frames import FetchFailed, FromStore, SendChunks, SendingEnded
 from triomq.store.sending import SendingThread
 
@@ -28,7 +28,7 @@ class Sending:
 
     def __init__(self, directory: Path) -> None:
         self.answers: queue.SimpleQueue[FromStore] = queue.SimpleQueue()
-        self.thread = SendingThread(directory, self.answers.put)
+        self.thread = SendingThread(lambda: SqliteReader(directory), self.answers.put)
         self.clients: list[socket.socket] = []
 
     def lend(self, number: int, first: int, stop: int = 1 << 40, max_bytes: int = 1 << 30) -> socket.socket:

@@ -1,3 +1,4 @@
+import os
 import signal
 import socket
 import subprocess
@@ -6,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -80,7 +82,7 @@ class Broker:
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     broker = Broker(tmp_path)
-    assert broker.receive() == StoreOpened(0, [])
+    assert broker.receive() == StoreOpened(0, [], ANY)
     yield broker
     broker.leave()
 
@@ -99,10 +101,10 @@ def test_recovered_pieces_are_sent_before_the_store_counts_as_open(tmp_path: Pat
         store.commit([OperationBatch(1, [DECLARE, append(1)])])
         pieces = list(store.recover(segments=False))
     broker = Broker(tmp_path)
-    assert (broker.receive(), broker.receive()) == (PiecesRecovered(pieces), StoreOpened(1, []))
+    assert (broker.receive(), broker.receive()) == (PiecesRecovered(pieces), StoreOpened(1, [], ANY))
     broker.leave()
     broker = Broker(tmp_path, fresh=False)
-    assert broker.receive() == StoreOpened(1, [])
+    assert broker.receive() == StoreOpened(1, [], ANY)
     broker.leave()
 
 
@@ -176,12 +178,12 @@ def test_one_record_is_read_without_the_others(broker: Broker, tmp_path: Path) -
     broker.leave()
     broker = Broker(tmp_path)
     found = RecordKeyFound(record.kind, record.key, len(record.value))
-    assert (broker.receive(), broker.receive()) == (PiecesRecovered([found]), StoreOpened(1, []))
+    assert (broker.receive(), broker.receive()) == (PiecesRecovered([found]), StoreOpened(1, [], ANY))
     broker.leave()
 
 
 def test_failed_read_is_answered_with_the_reason(broker: Broker, tmp_path: Path) -> None:
-    (tmp_path / "spill.db").unlink()
+    os.truncate(tmp_path / "spill.db-wal", 0)
     broker.send(Read(1, 1, 1, 2, 0))
     answer = broker.receive()
     assert isinstance(answer, FetchFailed)
@@ -253,7 +255,7 @@ def process(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], socket.s
 def test_process_serves_and_ends_with_its_wire(tmp_path: Path) -> None:
     with process(tmp_path) as (started, wire):
         reader = StoreFrameReader()
-        assert reader.feed(wire.recv(1 << 16)) == [StoreOpened(0, [])]
+        assert reader.feed(wire.recv(1 << 16)) == [StoreOpened(0, [], ANY)]
         wire.sendall(b"".join(encode_frame(Write(OperationBatch(1, [DECLARE])))))
         assert reader.feed(wire.recv(1 << 16)) == [BatchesCommitted(1)]
         wire.close()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import trio
+
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, System
 from triomq.app.checks import check_number, check_text
 from triomq.app.consumers import Consumers
@@ -343,6 +345,7 @@ class Broker(DomainHandle):
 
     async def drain(self) -> None:
         """Close the endpoints to new clients, and give the others time to finish; for ``open_broker``."""
+        self._tree.drained_by = trio.current_time() + self.drain_seconds
         await drain_endpoints(self.endpoint_refs.values(), self.drain_seconds)
 
 

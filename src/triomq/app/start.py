@@ -67,6 +67,8 @@ async def open_broker(
         ConfigError: An address cannot be used, the configuration of a peer is wrong, what the trace log needs is not
             installed, or no interpreter is known for the process of a store or a trace log.
         StoreError: The store cannot be opened: another broker has it, a newer version wrote it, it is damaged.
+        NotAllWritten: At the end of the block: not everything could be written to disk, since that is full or gone.
+        StoreLost: There was a store, and it was lost; or, at the end of the block, it is lost by now.
         RuntimeError: This does not run in Trio.
         TypeError, ValueError: An argument is not of its type, or out of its range.
     """
@@ -87,9 +89,9 @@ async def open_broker(
     if trace is not None or (store is not None and store.host == "process"):
         require_python()
     broker: Broker | None = None
+    tree = Tree(store, queue_memory, trace, drain)
     try:
         async with open_system(supervisor=Root()) as system:
-            tree = Tree(store, queue_memory, trace)
             tree.memory.mark = memory_mark(memory_high_watermark)
             await tree.start(system)
             await tree.start_domain(domains[0])
@@ -97,6 +99,12 @@ async def open_broker(
             await _start_configured(broker, domains[1:], endpoints, peers)
             yield broker
             await broker.drain()
+    except BaseException:
+        tree.find_unwritten()  # which the log has then; what was raised is the cause
+        raise
+    else:
+        if (unwritten := tree.find_unwritten()) is not None:
+            raise unwritten
     finally:
         if broker is not None:
             broker.close()

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from math import inf
 
 import trio
 
@@ -22,9 +23,9 @@ from triomq.core import (
     recovering,
 )
 from triomq.endpoints import EndpointConfig, EndpointTypes, Unfinished
-from triomq.errors import ConfigError, StoreError
-from triomq.store import Journal
-from triomq.store.hosting import StoreSettings, StoreSupervisor
+from triomq.errors import ConfigError, NotAllWritten, StoreError, StoreLost
+from triomq.store import Journal, words_of
+from triomq.store.hosting import LEAST_WAIT, StoreSettings, StoreSupervisor
 from triomq.tracelog import Recorder, Trace, TraceSupervisor
 
 _log = logging.getLogger("triomq.app")
@@ -49,11 +50,19 @@ class Tree:
         store: Where the store is; None without one.
         queue_memory: Bytes of messages that each queue has in memory if there is a store.
         trace: What is traced; None for nothing.
+        drain: Seconds that clients have to finish, and the store to write the rest, when the broker ends.
     """
 
     def __init__(
-        self, store: StoreSettings | None = None, queue_memory: int = QUEUE_MEMORY, trace: Trace | None = None
+        self,
+        store: StoreSettings | None = None,
+        queue_memory: int = QUEUE_MEMORY,
+        trace: Trace | None = None,
+        drain: float = 0,
     ) -> None:
+        self._drain = drain
+        self.drained_by = -inf
+        """Until when the store may take to write the rest, on Trio's clock, once the broker ends."""
         self.persistence = None if store is None else Persistence(Journal(), queue_memory)
         self._store = store
         self._trace = trace
@@ -86,7 +95,29 @@ class Tree:
         settings, persistence = self._store, self.persistence
         if settings is None or persistence is None:
             return []
-        return [ChildSpec(lambda: StoreSupervisor(persistence.journal, settings), name="store")]
+        patience = max(self._drain, LEAST_WAIT) + 1  # it looks at the deadline itself
+        return [
+            ChildSpec(
+                lambda: StoreSupervisor(persistence.journal, settings, lambda: self.drained_by),
+                name="store",
+                shutdown=patience,
+            )
+        ]
+
+    def find_unwritten(self) -> StoreError | None:
+        """Return the error that says what is not on disk, and log it; called when all actors have ended."""
+        if self.persistence is None or not self.persistence.journal.is_open:
+            return None
+        journal = self.persistence.journal
+        counts, fault = journal.count_unwritten(), journal.fault
+        if not counts and not isinstance(fault, StoreLost):
+            return None
+        if not counts:
+            _log.error("the store is lost", extra={"fields": {"fault": str(fault)}})
+            return StoreLost(f"the store is lost: {fault}")
+        what, why = words_of(counts), "there was not enough time" if fault is None else str(fault)
+        _log.error("not everything is on disk", extra={"fields": {"what": what, "fault": why}})
+        return NotAllWritten(f"the broker has ended, and not on disk are {what}: {why}")
 
     def _trace_spec(self) -> list[ChildSpec]:
         trace, recorder = self._trace, self.recorder

@@ -53,6 +53,7 @@ from triomq.store.recovered import (
 from triomq.store.reserve import DISK_RESERVE
 from triomq.store.salvaging import REPORT, Salvage, SalvagedQueue, salvage
 from triomq.store.sqlite import SqliteReader, SqliteStore, compact
+from triomq.store.unwritten import words_of
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
     # operations
@@ -80,6 +81,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "Fetch",
     "Debt",
     "Journal",
+    "words_of",
     # bodies of segments
     "BodyRun",
     "decode_body",

@@ -72,6 +72,11 @@ class DirectoryLock:
             self.release()
             raise
 
+    @property
+    def directory_descriptor(self) -> int:
+        """The descriptor of the directory itself."""
+        return self._files[1]
+
     def _lock_all(self, path: Path, patience: float) -> None:
         until = time.monotonic() + patience
         for file in self._files:

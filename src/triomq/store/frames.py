@@ -110,7 +110,8 @@ ToStore = Write | Fetching | SendChunks | BackUp | SettleEarly
 
 
 class StoreFailed(_Frame, frozen=True, tag=5):
-    """An error: after a ``Write``, nothing of it was written; before ``StoreOpened``, the store cannot be opened.
+    """An error: after a ``Write``, nothing of it was written; before ``StoreOpened``, the store cannot be opened;
+    else its files were moved, removed or replaced.
 
     Args:
         kind: The name of a class of ``triomq.errors``.
@@ -145,14 +146,16 @@ class StoreOpened(_Frame, frozen=True, tag=7):
     Args:
         committed: The number of the last batch in it.
         notices: Warnings for the operator of the broker.
+        identity: The store's, for later hosts to find it again.
     """
 
     committed: int
     notices: Sequence[str]
+    identity: bytes = b""
 
 
 class BatchesCommitted(_Frame, frozen=True, tag=8):
-    """All batches up to this number are on disk."""
+    """All batches up to this number are on disk, in the answer to a ``Write``, or since lost files are back."""
 
     number: int
 

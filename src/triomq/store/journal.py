@@ -56,6 +56,7 @@ from triomq.store.operations import (
 )
 from triomq.store.reading import ChunksRead, ChunksSent, Reading
 from triomq.store.recovered import Recovered
+from triomq.store.unwritten import count_unwritten
 
 _log = logging.getLogger("triomq.store")
 
@@ -97,6 +98,8 @@ class Journal:
         self.fault: StoreError | None = None
         self.recovered: Recovered | None = None
         self.is_open = False
+        self.identity = b""
+        """The store's, once it is open."""
         self.wake: Callable[[], None] = _do_nothing
         self._builder = BatchBuilder()
         self._is_required = False  # whether somebody waits for the number of the open batch
@@ -364,17 +367,21 @@ class Journal:
             self.wake()
 
     def on_fault(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Call a function, outside of any turn, when batches cannot be written; and with None when they can again."""
+        """Call a function, outside of any turn, when batches cannot be written; and with None when they can again.
+
+        It is called again when they cannot be written for a reason of another class.
+        """
         self._on_fault.append(callback)
 
     # Called by the store's supervisor and its session
 
-    def opened(self, committed: int, recovered: Recovered) -> None:
+    def opened(self, committed: int, recovered: Recovered, identity: bytes = b"") -> None:
         """Continue the numbers of a store that has just been opened, when a broker starts.
 
         Operations that were added before belong to the first batch after those of the store.
         """
         self.is_open = True
+        self.identity = identity
         self.committed = self._last = committed
         self.recovered = recovered
 
@@ -469,7 +476,7 @@ class Journal:
 
     def _set_fault(self, fault: StoreError | None) -> None:
         before, self.fault = self.fault, fault
-        if (before is None) == (fault is None):
+        if type(before) is type(fault):
             return
         if fault is not None:
             _log.error("the store cannot be written", extra={"fields": {"fault": str(fault)}})
@@ -477,6 +484,10 @@ class Journal:
             _log.warning("the store can be written again")
         for callback in self._on_fault:
             callback(fault)
+
+    def count_unwritten(self) -> dict[str, int]:
+        """Count what is not on disk, by what it is; called when nothing is added any more, and nothing written."""
+        return count_unwritten([*self.unanswered, self._builder.batch(self.open_batch)])
 
     def merge_again(self) -> None:
         """Ask a new process for what its predecessor may not have merged; what is merged already costs it a look.

@@ -20,7 +20,6 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from time import monotonic
 
 from triomq.errors import StoreCorrupt, StoreError
@@ -83,12 +82,12 @@ class SendingThread:
     """The thread; created with the server, begins with the first request, ends with the server.
 
     Args:
-        directory: The store's.
+        open_reader: Opens the store for reading.
         send: Answers the broker.
     """
 
-    def __init__(self, directory: Path, send: Callable[[FromStore], None]) -> None:
-        self._directory = directory
+    def __init__(self, open_reader: Callable[[], SqliteReader], send: Callable[[FromStore], None]) -> None:
+        self._open_reader = open_reader
         self._send = send
         self._wanted: queue.SimpleQueue[tuple[SendChunks, socket.socket] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -150,7 +149,7 @@ class SendingThread:
     def _begin(self, frame: SendChunks, target: socket.socket) -> None:
         """Read what is wanted, and send what the socket takes of it."""
         try:
-            self._reader = self._reader or SqliteReader(self._directory)
+            self._reader = self._reader or self._open_reader()
             chunks = _chunks_of(self._reader, frame)
         except StoreError as error:
             target.close()

@@ -23,6 +23,7 @@ import signal
 import socket
 import sqlite3
 import threading
+import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -59,6 +60,7 @@ from triomq.store.frames import (
     encode_frame,
 )
 from triomq.store.operations import OperationBatch
+from triomq.store.presence import KnownStore
 from triomq.store.sending import SendingThread
 from triomq.store.sqlite import SqliteReader, SqliteStore
 
@@ -66,13 +68,23 @@ _CHUNK = 1 << 20
 """Bytes of the buffer that is received into, unless a batch is larger: then it has room for two of them."""
 _ANCILLARY = socket.CMSG_SPACE(array("i").itemsize)
 """Bytes for the descriptor that comes with a frame; the kernel never joins two."""
-_IDLE = 1_000
-"""Milliseconds after which the room that large batches took is given back."""
+_IDLE = 500
+"""Milliseconds after which the room that large batches took is given back, and the files are looked at."""
+_LOOK = 0.45
+"""Seconds between two looks at the files; each commit looks too."""
 _PIECES = 2_000
 """Recovered pieces in one frame."""
 
 
-def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float = PATIENCE, reserve: int = 0) -> None:
+def serve(
+    wire: socket.socket,
+    directory: Path,
+    *,
+    fresh: bool,
+    patience: float = PATIENCE,
+    reserve: int = 0,
+    known: KnownStore | None = None,
+) -> None:
     """Open a store and serve it at one end of a socket pair, until the other end is closed.
 
     Args:
@@ -81,14 +93,15 @@ def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float 
         fresh: Whether a broker starts: then all that is recovered is sent first.
         patience: Seconds to wait for the directory's lock.
         reserve: Bytes on the disk below which nothing is written that needs more room.
+        known: The store that has to be there, if the broker has worked with it before.
     """
     with wire:
         server = _Server(wire)
         try:
-            with closing(SqliteStore(directory, fresh=fresh, patience=patience, reserve=reserve)) as store:
+            with closing(SqliteStore(directory, fresh=fresh, patience=patience, reserve=reserve, known=known)) as store:
                 if fresh:
                     server.send_recovered(store)
-                server.send(StoreOpened(store.committed, store.notices))
+                server.send(StoreOpened(store.committed, store.notices, store.identity))
                 server.run(store)
         except StoreError as error:
             server.send(StoreFailed.of(error))
@@ -105,6 +118,8 @@ class _Server:
         self._waiting.register(wire, select.POLLIN)
         self._lent: deque[int] = deque()  # descriptors whose frames have not been read yet
         self._expected = 0  # number of the next batch; later ones are left aside, for one before them has failed
+        self._looks_at = 0.0  # when to look whether the files are in their places
+        self._lost = ""  # why they are not, as the broker was told
 
     def send(self, frame: FromStore) -> None:
         with (
@@ -122,13 +137,17 @@ class _Server:
     def run(self, store: SqliteStore) -> None:
         with (
             closing(_ReadingThread(store, self.send)) as reading,
-            closing(SendingThread(store.directory, self.send)) as sending,
+            closing(SendingThread(store.open_reader, self.send)) as sending,
         ):
             while self._serve_next(store, reading, sending):
                 self._merge(store)
+                self._look_again(store)
 
     def _serve_next(self, store: SqliteStore, reading: "_ReadingThread", sending: SendingThread) -> bool:
         """Serve what arrives next; return whether there was anything. What refers to the reader's buffer ends here."""
+        while not self._waiting.poll(_IDLE):
+            self._reader.shrink()
+            self._look_again(store)
         frames = self._receive()
         batches = [frame.batch for frame in frames if isinstance(frame, Write)]
         for frame in frames:
@@ -151,11 +170,27 @@ class _Server:
         except StoreError:
             pass  # there is no room now; it is tried again behind the next batch
 
+    def _look_again(self, store: SqliteStore) -> None:
+        """Tell the broker if the files of the store are not in their places any more, or are back; not all the time."""
+        now = time.monotonic()
+        if now < self._looks_at:
+            return
+        self._looks_at = now + _LOOK
+        try:
+            store.require_present()
+        except StoreError as error:
+            if str(error) != self._lost:
+                self._lost = str(error)
+                self.send(StoreFailed.of(error))
+        else:
+            if self._lost:
+                self._lost = ""
+                self._expected = store.committed + 1
+                self.send(BatchesCommitted(store.committed))
+
     def _receive(self) -> list[ToStore | FromStore]:
         """Wait for frames and return all that have arrived and have room; nothing at the end of the stream."""
         frames: list[ToStore | FromStore] = []
-        if not self._waiting.poll(_IDLE):
-            self._reader.shrink()
         while not frames or self._reader.has_room:
             try:
                 with self._reader.room() as room:
@@ -231,6 +266,9 @@ class _ReadingThread:
         self._store = store
         self._send = send
         self._wanted: queue.SimpleQueue[Fetching | None] = queue.SimpleQueue()
+        self._early: SqliteReader | None = None  # open at once, to read on should the files lose their names
+        with suppress(StoreError):  # it is tried again, and the first read answered with the reason
+            self._early = store.open_reader()
         self._thread: threading.Thread | None = None
 
     def put(self, frame: Fetching | BackUp) -> None:
@@ -243,10 +281,10 @@ class _ReadingThread:
         self._wanted.put(frame)
 
     def _run(self) -> None:
-        reader: SqliteReader | None = None
+        reader = self._early
         while (frame := self._wanted.get()) is not None:
             try:
-                reader = reader or SqliteReader(self._store.directory)
+                reader = reader or self._store.open_reader()
                 answer = _read(reader, frame)
                 if _has_damage(answer):
                     self._store.be_careful()
@@ -260,6 +298,7 @@ class _ReadingThread:
 
     def _back_up(self, frame: BackUp) -> None:
         try:
+            self._store.require_places()
             back_up(self._store.directory, Path(frame.path))
         except (StoreError, sqlite3.Error) as error:
             self._send(BackedUp(frame.number, StoreFailed(type(error).__name__, str(error))))
@@ -272,6 +311,8 @@ class _ReadingThread:
         if self._thread is not None:
             self._wanted.put(None)
             self._thread.join()
+        elif self._early is not None:
+            self._early.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -282,6 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--wire", type=int, required=True, help="descriptor of this end of the socket pair")
     parser.add_argument("--fresh", action="store_true", help="the broker starts, so send what is recovered")
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds to wait for the directory's lock")
+    parser.add_argument("--known", default="", help="identity and last batch of the store that has to be there")
     parser.add_argument("--reserve", type=int, default=0, help="bytes on the disk that are left free")
     given = parser.parse_args(arguments)
     os.umask(0o077)  # messages are for their owner alone
@@ -294,7 +336,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fresh=given.fresh,
         patience=given.patience,
         reserve=given.reserve,
+        known=_known(given.known),
     )
+
+
+def _known(text: str) -> KnownStore | None:
+    identity, _, committed = text.partition(":")
+    return KnownStore(bytes.fromhex(identity), int(committed)) if text else None
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ until it is rewritten, is read whole at each start, and needs transactions and c
 """
 
 import os
+import secrets
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -27,13 +28,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import get_args
 
-from triomq.errors import DiskFull, StoreError, StoreLocked, StoreUnwritable
+from triomq.errors import DiskFull, StoreCorrupt, StoreError, StoreLocked, StoreLost, StoreUnwritable
 from triomq.store.chunk_rows import read_chunks, read_unchecked_chunks
 from triomq.store.connecting import DATABASE, MARK, SPILL, connect, connect_reader
 from triomq.store.directory import PATIENCE, DirectoryLock, make_private, require_private
-from triomq.store.examining import examine
+from triomq.store.examining import Examined, examine
 from triomq.store.faults import faults_named, is_damage
 from triomq.store.interface import StoreStatistics
+from triomq.store.lost_note import remove_notes, require_no_note
 from triomq.store.mark import Mark
 from triomq.store.operations import (
     ChunkAppended,
@@ -48,6 +50,7 @@ from triomq.store.operations import (
     RecordPut,
     SpilledDropped,
 )
+from triomq.store.presence import KnownStore, Presence, require_same, require_there
 from triomq.store.reading import ChunksRead, Damaged, Reading, SegmentRead, collect
 from triomq.store.recovered import Piece
 from triomq.store.reserve import DiskReserve
@@ -185,7 +188,8 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite may have ended it by itself, after an error
+            connection.execute("ROLLBACK")
 
 
 class SqliteReader:
@@ -205,6 +209,7 @@ class SqliteReader:
             for path in (self._durable, self._spilled):
                 with faults_named(path):
                     self._connections[path] = connect_reader(path)
+                    self._connections[path].execute("SELECT count(*) FROM sqlite_schema").fetchone()  # opens the files
                 self._connections[path].text_factory = bytes  # damage may turn bytes into a text that cannot be decoded
         except BaseException:
             self.close()
@@ -265,24 +270,43 @@ class SqliteStore:
         fresh: Whether a broker starts, so that the spill file is emptied.
         patience: Seconds to wait for the lock.
         reserve: Bytes on the disk below which nothing is written that needs more room; see ``triomq.store.reserve``.
+        known: The store that has to be there; None if there may be none yet.
 
     Raises:
         StoreLocked: Another broker has the directory.
         StoreCorrupt, StoreTooNew: The files cannot be used; nothing was changed.
+        StoreLost: The known store is not there, or not all of it; or one was lost here, and none is there.
         StoreUnwritable, DiskFull: The directory cannot be written, or other users can write there.
     """
 
-    def __init__(self, directory: Path, *, fresh: bool = True, patience: float = PATIENCE, reserve: int = 0) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        fresh: bool = True,
+        patience: float = PATIENCE,
+        reserve: int = 0,
+        known: KnownStore | None = None,
+    ) -> None:
         self.directory = directory
         self._reader: SqliteReader | None = None
+        if known is None:
+            require_no_note(directory)
+        else:
+            require_there(directory, known)
         with ExitStack() as opened:
-            opened.callback(DirectoryLock(directory, patience=patience).release)
+            lock = DirectoryLock(directory, patience=patience)
+            opened.callback(lock.release)
+            self._presence = Presence(directory, lock.directory_descriptor)
+            opened.callback(self._presence.close)
             notices = require_private(directory)
-            examined = examine(directory)
+            examined = _examine(directory, known)
             if fresh:
                 _delete_spill(directory)
             self._durable = _File(directory / DATABASE, synced=True)
             opened.callback(self._durable.close)
+            if known is not None:
+                require_same(directory, known, self._durable.identity, self._durable.committed)
             if examined.is_torn:
                 with faults_named(self._durable.path):
                     self._durable.empty_log()
@@ -290,16 +314,26 @@ class SqliteStore:
             opened.callback(self._spilled.close)
             self._mark = _open_mark(directory / MARK, self._durable)
             opened.callback(self._mark.close)
+            self._presence.begin(self._durable.identity)
+            guard = connect_reader(self._durable.path)  # so that the other one need not be the last; see ``close``
+            opened.callback(guard.close)
+            guard.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             self._opened = opened.pop_all()
+        self._is_saved = False  # whether the log was moved to the database, since it has no name any more
         self._reserve = DiskReserve(self._durable.path, reserve)
         self._committed = self._durable.committed
-        self.notices = notices + examined.notices
+        self.notices = notices + examined.notices + remove_notes(directory) + self._reserve.notices
         """Warnings for the operator of the broker, from opening it."""
 
     @property
     def committed(self) -> int:
         """The number of the last batch on disk."""
         return self._committed
+
+    @property
+    def identity(self) -> bytes:
+        """What tells the store from every other."""
+        return self._durable.identity
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -311,6 +345,7 @@ class SqliteStore:
 
         The spill file comes first: when the durable file has a batch, both have it.
         """
+        self.require_present()
         fresh = [batch for batch in batches if batch.number > self._committed]
         if not fresh:
             return self._committed
@@ -320,14 +355,66 @@ class SqliteStore:
         if spilling:
             self._spilled.commit(spilling, last)
         if durable := _work(fresh, self._durable.committed, spilled=False):
-            self._durable.commit(durable, last)
+            with self._writing():
+                self._durable.commit(durable, last)
             self._mark.write(last)
         self._committed = last
+        self.require_present()  # nothing is confirmed that has no name by now
         return last
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._presence.note_writes()
+
+    def require_present(self) -> None:
+        """Check that the files are in their places, and are what this store has written.
+
+        Raises:
+            StoreLost: They are not; the text says what can be saved.
+            StoreUnwritable: That cannot be found out.
+        """
+        try:
+            self._presence.require()
+        except StoreLost:
+            self._save_log()
+            raise
+
+    def require_places(self) -> None:
+        """Check that the files are in their places; may be called from another thread. Raises the same."""
+        self._presence.require_places()
+
+    def open_reader(self) -> SqliteReader:
+        """Open the files for reading, by their names: so they must still be those of the store.
+
+        Raises:
+            StoreError: They are not, or cannot be read.
+        """
+        reader = SqliteReader(self.directory)
+        try:
+            self.require_places()
+        except StoreError:
+            reader.close()
+            raise
+        return reader
+
+    def _save_log(self) -> None:
+        """Move the log to the database, if the one has lost its name and the other has not: then nothing is lost."""
+        with suppress(OSError, sqlite3.Error, StoreError):
+            lost, log = self._presence.lost_names, self.directory / f"{DATABASE}-wal"
+            if not self._is_saved and log.name in lost and DATABASE not in lost:
+                with self._writing():
+                    self._durable.empty_log()
+                self._is_saved = True
+                if log.exists():  # somebody's, which SQLite would delete at the end
+                    log.rename(log.with_name(f"{log.name}.{secrets.token_hex(4)}"))
 
     def _require_room(self, batches: Sequence[OperationBatch]) -> None:
         try:
-            self._reserve.require(self._durable.connection)
+            with self._writing():
+                self._reserve.require(self._durable.connection)
         except DiskFull:
             if any(isinstance(operation, _GROWING) for batch in batches for operation in batch.operations):
                 raise
@@ -346,8 +433,10 @@ class SqliteStore:
         Raises:
             StoreError: There is no room now, or the disk reports an error; nothing has changed.
         """
-        self._reserve.require(self._durable.connection)
-        return self._durable.merge_next()
+        self.require_present()
+        with self._writing():
+            self._reserve.require(self._durable.connection)
+            return self._durable.merge_next()
 
     def be_careful(self) -> None:
         """Check bodies before they are deleted from now on; may be called from another thread."""
@@ -360,7 +449,9 @@ class SqliteStore:
         Raises:
             StoreError: There is no room even for that.
         """
-        self._durable.commit([(self._durable.committed, list(operations))], self._durable.committed)
+        self.require_present()
+        with self._writing():
+            self._durable.commit([(self._durable.committed, list(operations))], self._durable.committed)
 
     def recover(self, *, segments: bool = True) -> Iterator[Piece]:
         """Yield all that the store has, except bodies; see ``Store.recover``."""
@@ -399,7 +490,22 @@ class SqliteStore:
         """Close the files and release the directory's lock."""
         if self._reader is not None:
             self._reader.close()
+        try:
+            self._presence.require()
+        except StoreError:
+            # The last connection moves the log to the database: not if either is not what this store has written.
+            self._opened.callback(self._durable.close)
         self._opened.close()
+
+
+def _examine(directory: Path, known: KnownStore | None) -> Examined:
+    """Examine a directory; for a broker that has worked with its store, what would be refused at a start is lost."""
+    try:
+        return examine(directory)
+    except StoreCorrupt as error:
+        if known is None:
+            raise
+        raise StoreLost(f"{error}. Nothing durable is taken any more") from error
 
 
 def _work(batches: Sequence[OperationBatch], committed: int, *, spilled: bool) -> _Work:

@@ -11,11 +11,11 @@ import typer
 _HEX_ROW = 32  # bytes on a line: 64 letters fit any terminal
 
 
-def fail(text: str) -> Never:
-    """Print the reason to standard error, line by line, and end the command with 1."""
+def fail(text: str, code: int = 1) -> Never:
+    """Print the reason to standard error, line by line, and end the command with an exit code."""
     for line in text.splitlines():
         typer.echo(f"triomq: {printable(line)}", err=True)
-    raise typer.Exit(1)
+    raise typer.Exit(code)
 
 
 def announce(text: str) -> None:

@@ -11,8 +11,11 @@ from triomq.app.cli.output import announce, fail
 from triomq.app.config import Config, load_config
 from triomq.app.listening import Listening
 from triomq.app.serve import run
-from triomq.errors import ConfigError, StoreError
+from triomq.errors import ConfigError, NotAllWritten, StoreError, StoreLost
 from triomq.transports import name_of
+
+_NOT_ON_DISK = 3
+"""The exit code if the store is lost, or the end could not write everything: not to be started again unseen."""
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """The loopback address for those that stand for all addresses."""
@@ -97,6 +100,8 @@ def serve(
         loaded = load()
         login = "NAME:PASSWORD" if loaded.users or loaded.users_file else "guest:guest"
         code = run(loaded, started=lambda broker: _announce(broker, login, loaded.data_dir), reload=load)
+    except (NotAllWritten, StoreLost) as error:
+        fail(str(error), _NOT_ON_DISK)
     except (ConfigError, StoreError) as error:
         fail(str(error))
     raise typer.Exit(code)

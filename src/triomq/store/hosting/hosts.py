@@ -17,6 +17,7 @@ import trio
 
 from triomq.process import close_in_forks, python_command, python_environment
 from triomq.store.directory import PATIENCE
+from triomq.store.presence import KnownStore
 from triomq.store.reserve import DISK_RESERVE
 from triomq.store.server import serve
 
@@ -59,19 +60,19 @@ _BUFFER = 4 << 20
 
 
 @asynccontextmanager
-async def open_host(settings: StoreSettings, *, fresh: bool) -> AsyncIterator[Host]:
+async def open_host(settings: StoreSettings, *, known: KnownStore | None = None) -> AsyncIterator[Host]:
     """Run a host until the block is left; batches that have been sent whole by then are committed.
 
     Args:
         settings: The store's.
-        fresh: Whether the broker starts, so that the host sends what it recovers.
+        known: The store that has to be there; None if the broker starts, so that the host sends what it recovers.
     """
     ours, theirs = map(close_in_forks, socket.socketpair())
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
     opener = _open_process if settings.host == "process" else _open_thread
     try:
-        async with opener(theirs, settings, fresh=fresh) as pid:
+        async with opener(theirs, settings, known) as pid:
             try:
                 yield Host(stream, pid)
             finally:
@@ -81,11 +82,12 @@ async def open_host(settings: StoreSettings, *, fresh: bool) -> AsyncIterator[Ho
 
 
 @asynccontextmanager
-async def _open_process(theirs: socket.socket, settings: StoreSettings, *, fresh: bool) -> AsyncIterator[int]:
+async def _open_process(theirs: socket.socket, settings: StoreSettings, known: KnownStore | None) -> AsyncIterator[int]:
     try:
         command = python_command("triomq.store.server", "--wire", str(theirs.fileno()))
         command += ["--patience", str(settings.patience), "--reserve", str(settings.reserve)]
-        command += [*(["--fresh"] if fresh else []), "--", str(settings.directory)]
+        command += ["--fresh"] if known is None else ["--known", f"{known.identity.hex()}:{known.committed}"]
+        command += ["--", str(settings.directory)]
         process = await trio.lowlevel.open_process(
             command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=python_environment()
         )
@@ -103,11 +105,16 @@ async def _open_process(theirs: socket.socket, settings: StoreSettings, *, fresh
 
 
 @asynccontextmanager
-async def _open_thread(theirs: socket.socket, settings: StoreSettings, *, fresh: bool) -> AsyncIterator[None]:
+async def _open_thread(theirs: socket.socket, settings: StoreSettings, known: KnownStore | None) -> AsyncIterator[None]:
     thread = threading.Thread(
         target=serve,
         args=(theirs, settings.directory),
-        kwargs={"fresh": fresh, "patience": settings.patience, "reserve": settings.reserve},
+        kwargs={
+            "fresh": known is None,
+            "patience": settings.patience,
+            "reserve": settings.reserve,
+            "known": known,
+        },
         name="triomq.store",
         daemon=True,
     )

@@ -7,7 +7,7 @@
 - Frames are answered in their order, except reads and backups, which have numbers: nothing here waits for one answer.
 - A new session begins by sending what an earlier host did not answer, batches and reads; the store skips the batches
   that it has, so this is safe at any point where a host may have died.
-- A write that failed for a reason that may pass (``_PASSING``) is tried again after ``_RETRY`` seconds, with all
+- A write that failed for a reason that may pass (``PASSING``) is tried again after ``_RETRY`` seconds, with all
   batches behind it, since the host has left those aside. Settlements go ahead of them: on a full disk they make room.
 - Any other error ends the session, and with it the supervisor.
 
@@ -64,7 +64,7 @@ _RETRY = 1.0
 """Seconds until batches are sent again that could not be written: so often a full disk is asked, and so long publishers
 wait for one that has room again."""
 
-_PASSING = (DiskFull, StoreUnwritable, StoreLocked)
+PASSING = (DiskFull, StoreUnwritable, StoreLocked)
 """Errors that may be over when the write is tried again."""
 
 
@@ -86,6 +86,7 @@ class StoreSession:
         self._last_sent = 0  # number of the last batch that this session has sent
         self._began = trio.current_time()  # when the host could begin with the batch that is to be answered next
         self._settles_early = False  # whether settlements are to be sent ahead of the batches, to make room
+        self._tries_again = False  # whether that is due in a while
         self._again = True  # whether unanswered batches and reads are to be sent, of an earlier host or a failed write
         self._copies: dict[int, _Copy] = {}
         self._copied = self._sent_copies = 0
@@ -109,7 +110,7 @@ class StoreSession:
                         pieces += frame.pieces
                     case StoreOpened():
                         if not self._journal.is_open:
-                            self._journal.opened(frame.committed, assemble(pieces))
+                            self._journal.opened(frame.committed, assemble(pieces), frame.identity)
                         return list(frame.notices)
         return None
 
@@ -209,6 +210,7 @@ class StoreSession:
 
     async def _try_again(self) -> None:
         await trio.sleep(_RETRY)
+        self._tries_again = False
         self._again = self._settles_early = True
         self._wake()
 
@@ -243,10 +245,12 @@ class StoreSession:
             case BackedUp():
                 self._copies.pop(frame.number).end(frame.failed.error if frame.failed else None)
             case StoreFailed():
-                if not isinstance(frame.error, _PASSING):
+                if not isinstance(frame.error, PASSING):
                     raise frame.error
                 self._journal.failed(frame.error)
-                nursery.start_soon(self._try_again)
+                if not self._tries_again:
+                    self._tries_again = True
+                    nursery.start_soon(self._try_again)
 
     async def back_up(self, target: Path) -> None:
         """Copy the store to a new directory, while it is in use.
