@@ -34,6 +34,7 @@ from triomq.store.operations import (
     RecordRemoved,
     SpilledDropped,
 )
+from triomq.store.presence import KnownStore
 from triomq.store.reading import ChunksRead, ChunksSent, Damaged, Reading, SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
@@ -111,6 +112,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "DATABASE",
     "DISK_RESERVE",
     "DirectoryLock",
+    "KnownStore",
     "Reader",
     "SqliteReader",
     "SqliteStore",

@@ -1,7 +1,8 @@
 """The command ``triomq``: its subcommands, each loaded when it is called.
 
 Exit codes: 0 after an orderly end; 1 if the configuration cannot work (a port in use), or the data directory cannot;
-2 for a wrong command line; 130 and 143 when a second SIGINT or SIGTERM cut the broker off.
+2 for a wrong command line; 3 if the store is lost, or not all could be written to it before the end; 130 and 143 when a
+second SIGINT or SIGTERM cut the broker off.
 """
 
 import sys
