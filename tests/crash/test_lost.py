@@ -17,7 +17,7 @@ import pytest
 
 from app.cli.process import PATIENCE, run, serving
 from triomq.clients import BlockingConnection, open_blocking
-from triomq.errors import LimitExceeded
+from triomq.errors import LimitExceeded, TriomqError
 from triomq.protocols import BasicProperties
 from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk
 from triomq.store import back_up
@@ -174,6 +174,8 @@ def test_loss_is_noticed_and_nothing_durable_is_taken_any_more(tmp_path: Path, l
         assert any(said in line for line in broker.log), broker.log
         with open_blocking(broker.url) as connection, pytest.raises(LimitExceeded):
             publish(connection, "q", b"late")
+        with open_blocking(broker.url) as connection, pytest.raises(TriomqError, match="cannot be declared as durable"):
+            connection.call(QueueDeclare("new", durable=True), QueueDeclareOk)
         with open_blocking(broker.url) as connection:
             publish(connection, "transient", b"goes on", persistent=False)
             assert connection.get("transient") is not None

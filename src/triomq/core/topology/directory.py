@@ -38,7 +38,15 @@ from triomq.core.topology.observer import MessageObservers, Observers
 from triomq.core.topology.policy import Policies
 from triomq.core.topology.quotas import Quotas
 from triomq.core.topology.tracer import Tracer
-from triomq.errors import NoSuchQueue, NoSuchSink, QueueStopped, SinkInternal, StoreError
+from triomq.errors import (
+    LimitExceeded,
+    NoSuchQueue,
+    NoSuchSink,
+    QueueStopped,
+    SinkInternal,
+    StoreError,
+    StoreLost,
+)
 
 if TYPE_CHECKING:
     from triomq.core.streams.ledgers import GroupLedger, Ledgers
@@ -252,6 +260,16 @@ class Directory:
             return None
         durable = any(self.queues[self.name_of(queue)].durable for queue in queues)
         return self.persistence.journal.fault if durable else None
+
+    def require_store(self, what: str) -> None:
+        """Check that something durable can be declared; a store that is lost may never come back, so nobody waits.
+
+        Raises:
+            LimitExceeded: It is lost.
+        """
+        fault = None if self.persistence is None else self.persistence.journal.fault
+        if isinstance(fault, StoreLost):
+            raise LimitExceeded(f"{what} cannot be declared as durable: {fault}")
 
     @property
     def idle(self) -> bool:

@@ -156,6 +156,8 @@ class Domain(DynamicSupervisor):
             return False
         self._require_gone(SinkState, message.name)
         user = "" if message.session is None else message.session.user
+        if message.options.durable:
+            directory.require_store(f"sink {message.name!r}")
         directory.quotas.require(f"declare sink {message.name!r}", user, "sinks")
         self.system.turn.charge(_COST)
         sink = SinkState(message.name, message.options, directory.policies, message.origin, user)
@@ -244,6 +246,8 @@ class Domain(DynamicSupervisor):
             return existing
         self._require_gone(QueueState, message.name)
         user = message.session.user
+        if options.durable and owner is None:
+            directory.require_store(f"queue {message.name!r}")
         directory.quotas.require(f"declare queue {message.name!r}", user, "queues")
         self.system.turn.charge(_COST)
         queue = QueueState(message.name, options, directory, owner, message.origin, user=user)

@@ -120,7 +120,7 @@ class StoreSupervisor(Actor):
         if self._runs_hosts:
             until = max(self._deadline(), trio.current_time() + LEAST_WAIT)
             fault = self.journal.fault
-            if fault is not None:
+            if fault is not None and self.journal.committed < self.journal.require_commit():
                 seconds = round(until - trio.current_time(), 3)
                 _log.warning("waiting for the store", extra={"fields": {"seconds": seconds, "fault": str(fault)}})
             with trio.move_on_at(until):
