@@ -1,5 +1,6 @@
 """A broker in this process with a data directory: opening, copying, leaving."""
 
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
@@ -12,7 +13,16 @@ from app.conftest import got
 from triomq import Broker, Properties, open_broker
 from triomq.app import Browsed
 from triomq.core import NotResident
-from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreTooNew, StoreUnwritable
+from triomq.errors import (
+    LimitExceeded,
+    NotAllWritten,
+    StoreCorrupt,
+    StoreError,
+    StoreLocked,
+    StoreLost,
+    StoreTooNew,
+    StoreUnwritable,
+)
 from triomq.store import DirectoryLock
 from triomq.store.hosting import HostKind
 
@@ -62,6 +72,36 @@ async def test_broker_whose_block_is_cancelled_writes_what_is_left(tmp_path: Pat
             await trio.lowlevel.checkpoint()
     async with opened(tmp_path, host) as broker:
         assert await bodies(broker) == [b"not awaited"]
+
+
+async def lose_directory(directory: Path, host: HostKind) -> None:
+    """Have a broker whose directory is moved away, with an acknowledgement that it cannot write."""
+    async with opened(directory, host) as broker:
+        persistence = broker.directory.persistence
+        assert persistence is not None
+        queue = await broker.declare_queue("q")
+        await broker.publish("", queue.name, b"1")
+        os.rename(directory, directory.with_name("moved"))
+        delivery = await queue.get()
+        assert delivery is not None
+        delivery.accept()
+        while persistence.journal.fault is None:  # noqa: ASYNC110  # no event says so
+            await trio.sleep(0.01)
+        with pytest.raises(StoreLost, match="was not published"):
+            await broker.publish("", queue.name, b"2")
+        with pytest.raises(LimitExceeded, match="cannot be declared as durable"):
+            await broker.declare_queue("new")
+        await broker.declare_queue("transient", durable=False)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_block_of_a_broker_whose_directory_is_gone_says_what_is_not_on_disk(
+    tmp_path: Path, host: HostKind
+) -> None:
+    with pytest.raises(NotAllWritten, match=r"not on disk are 1 x acknowledgement.*/moved\. Move it back"):
+        await lose_directory(tmp_path / "data", host)
+    with pytest.raises(StoreLost, match=r"to begin with an empty store, delete .*/data\.lost"):
+        await lose_directory(tmp_path / "data", host)
 
 
 async def test_settlings_can_be_awaited_until_they_are_on_disk(tmp_path: Path) -> None:

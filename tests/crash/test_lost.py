@@ -372,3 +372,24 @@ def test_end_with_a_lost_store_says_what_is_not_written(tmp_path: Path) -> None:
         assert broker.end() == LOST
         assert "not on disk are 5 x acknowledgement or end of a job: " in broker.log[-1]
         assert "/moved. Move it back" in broker.log[-1]
+
+
+def test_broker_on_a_small_volume_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    with mounted("-t", "tmpfs", "-o", "size=140m", "tmpfs", str(volume)), served(volume / "data") as broker:
+        with open_blocking(broker.url) as connection:
+            connection.call(QueueDeclare("q", durable=True), QueueDeclareOk)
+            for _ in range(600):  # each a batch of its own, of which the log keeps all
+                publish(connection, "q", bytes(500))
+        assert (volume / "data" / "store.db-wal").stat().st_size > 5_000_000
+        room = os.statvfs(volume).f_bavail * os.statvfs(volume).f_frsize
+        (volume / "other").write_bytes(bytes(room - 20_000_000))
+        with open_blocking(f"{broker.url}/?timeout=1") as connection, pytest.raises(TriomqError):
+            publish(connection, "q", b"refused")
+        broker.wait_logged("the store cannot be written")
+        (volume / "other").unlink()
+        broker.wait_logged("the store can be written again")
+        with open_blocking(broker.url) as connection:
+            publish(connection, "q", b"late")
+        assert broker.end() == 0
