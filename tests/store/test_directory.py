@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from triomq.errors import StoreLocked, StoreUnwritable
+from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreUnwritable
 from triomq.store import DirectoryLock, OperationBatch, SqliteStore
 from triomq.store.directory import make_private, require_private
 
@@ -131,3 +131,12 @@ def test_private_directory_is_left_alone(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     make_private(tmp_path / "file")
     assert mode_of(tmp_path / "file") == 0o600
+
+
+@pytest.mark.parametrize(("name", "error"), [("lock", StoreUnwritable), ("spill.db", StoreCorrupt)])
+def test_file_of_another_program_is_left_as_it_is(tmp_path: Path, name: str, error: type[StoreError]) -> None:
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(error, match=f"{name} .* another program's, and left as it is"):
+        SqliteStore(tmp_path, patience=0)
+    assert (tmp_path / name).read_text() == "precious"
+    assert not (tmp_path / "store.db").exists()

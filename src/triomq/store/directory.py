@@ -28,6 +28,8 @@ PATIENCE = 5.0
 
 _PAUSE = 0.02  # seconds between two attempts
 
+_LONGEST_PID = 20  # bytes
+
 _OWN = ("store.", "spill.", "lock", "salvage.txt", "lost+found")
 """How the names of a store's files begin; ``lost+found`` is there when the directory is a file system of its own."""
 
@@ -81,6 +83,11 @@ class DirectoryLock:
         until = time.monotonic() + patience
         for file in self._files:
             self._lock(file, path, patience, until)
+        if os.pread(self._files[0], _LONGEST_PID, 0).strip(b"0123456789"):
+            raise StoreUnwritable(
+                f"{path} has something else than the number of a process, so it is another program's, and left as it "
+                "is. Give the broker a data directory of its own"
+            )
         with suppress(OSError):  # a full disk: the number is only for the text of an error
             os.ftruncate(self._files[0], 0)
             os.pwrite(self._files[0], str(os.getpid()).encode(), 0)
@@ -98,7 +105,7 @@ class DirectoryLock:
                 time.sleep(_PAUSE)
 
     def _holder(self, path: Path, patience: float) -> str:
-        pid = os.pread(self._files[0], 20, 0).decode("ascii", "replace") or "of unknown number"
+        pid = os.pread(self._files[0], _LONGEST_PID, 0).decode("ascii", "replace") or "of unknown number"
         return (
             f"{path} is held by process {pid}, also after {patience:g} s. Two brokers cannot share a data directory: "
             "stop the other, or give this one a directory of its own"

@@ -531,7 +531,12 @@ def _open_mark(path: Path, durable: _File) -> Mark:
 
 
 def _delete_spill(directory: Path) -> None:
-    """Delete the spill file."""
+    """Delete the spill file; one without a store beside it is another program's."""
+    if (directory / SPILL).exists() and not (directory / DATABASE).exists():
+        raise StoreCorrupt(
+            f"{directory / SPILL} is there without {DATABASE}, so it is another program's, and left as it is. Give the "
+            "broker a data directory of its own, or delete the file if it is not needed"
+        )
     for suffix in ("", "-wal", "-shm"):
         try:
             (directory / f"{SPILL}{suffix}").unlink(missing_ok=True)
