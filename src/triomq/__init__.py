@@ -6,8 +6,7 @@ Names are resolved on first use, so that a program loads only what it uses.
 from typing import TYPE_CHECKING
 
 from triomq.lazy import lazy_names
-
-__version__ = "0.1.0"
+from triomq.version import __version__
 
 if TYPE_CHECKING:
     from triomq.app import AMQP as AMQP

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from triomq.errors import ConfigError
+from triomq.version import __version__
 
 PYTHON_VARIABLE: Final = "TRIOMQ_PYTHON"
 """The interpreter to start."""
@@ -150,6 +151,11 @@ def _environment(*, is_self: bool) -> dict[str, str]:
     return found
 
 
+def has_own_modules() -> bool:
+    """Return whether a process finds other modules than this program: an interpreter that a frozen one was given."""
+    return _is_frozen() and _named() is not None
+
+
 def forget_origin() -> None:
     """Remove what says that this process was started by triomq; ours call it first, since they may start others."""
     os.environ.pop(PROCESS_VARIABLE, None)
@@ -220,12 +226,11 @@ def _checked(given: str, what: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"{what} is {path}, which cannot be asked for its version: {error}") from None
-    ours = sys.modules[__name__.partition(".")[0]].__version__
     match done.stdout.split():
-        case ["triomq", version, major, minor] if (int(major), int(minor)) >= _LEAST and version == ours:
+        case ["triomq", version, major, minor] if (int(major), int(minor)) >= _LEAST and version == __version__:
             return path
         case ["triomq", version, major, minor]:
-            found = f"has Python {major}.{minor} and triomq {version}; it must have triomq {ours}"
+            found = f"has Python {major}.{minor} and triomq {version}; it must have triomq {__version__}"
         case _:
             last = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
             found = f"is no interpreter that has triomq: asked for its version, it said {last[:200]!r}"

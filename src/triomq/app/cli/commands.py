@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from triomq import __version__
+from triomq.version import __version__
 
 _COMMANDS = {
     "serve": "triomq.app.cli.serve",

@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from triomq import __version__
 from triomq.app.broker import Broker
 from triomq.app.cli.output import announce, fail
 from triomq.app.config import Config, load_config
@@ -13,6 +12,7 @@ from triomq.app.listening import Listening
 from triomq.app.serve import run
 from triomq.errors import ConfigError, NotAllWritten, StoreError, StoreLost
 from triomq.transports import name_of
+from triomq.version import __version__
 
 _NOT_ON_DISK = 3
 """The exit code if the store is lost, or the end could not write everything: not to be started again unseen."""

@@ -1,7 +1,6 @@
 """The AMQP 0-9-1 endpoint, and its configuration."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from socket import gethostname
 from typing import Annotated, ClassVar, Literal
 
@@ -33,6 +32,7 @@ from triomq.protocols.amqp import (
 )
 from triomq.security import MakeMechanism
 from triomq.transports import TLS, Transport, WebSocket
+from triomq.version import __version__
 
 _CAPABILITIES: dict[str, FieldValue] = {
     "publisher_confirms": True,
@@ -137,7 +137,7 @@ class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="
             max_message_size=self.max_message_size,
             server_properties={
                 "product": "triomq",
-                "version": version("triomq"),
+                "version": __version__,
                 "platform": "Python",
                 "cluster_name": f"triomq@{gethostname()}",
                 "capabilities": dict(_CAPABILITIES),

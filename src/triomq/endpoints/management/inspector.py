@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from heapq import nsmallest
-from importlib.metadata import version
 from itertools import islice
 from math import inf
 from operator import itemgetter
@@ -57,6 +56,7 @@ from triomq.protocols.control import (
     encode,
     sayable,
 )
+from triomq.version import __version__
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -278,7 +278,7 @@ class BrokerInspector:
         found = [state.statistics() for directory in directories for state in directory.queues.values()]
         connections = list(connections_of(self._asker))
         return Totals(
-            version=version("triomq"),
+            version=__version__,
             uptime=trio.current_time() - self._broker.opened,
             memory=process_memory(),
             connections=len(connections),

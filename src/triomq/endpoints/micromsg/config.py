@@ -1,7 +1,6 @@
 """The configuration of a MicroMsg2 endpoint."""
 
 from collections.abc import Collection, Mapping
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
@@ -13,6 +12,7 @@ from triomq.endpoints.micromsg.content import MICROMSG_CODEC, amend_micromsg, fr
 from triomq.endpoints.micromsg.destinations import parse_destination
 from triomq.errors import ConfigError, Refused
 from triomq.transports import TLS, WebSocket
+from triomq.version import __version__
 
 if TYPE_CHECKING:
     from triomq.endpoints.micromsg.endpoint import MicroMsgEndpoint
@@ -123,7 +123,7 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
     @property
     def product(self) -> str:
         """What the broker says of itself."""
-        return f"triomq {version('triomq')}"
+        return f"triomq {__version__}"
 
     def pushed_to(self, identity: str) -> str:
         """Return the destination whose messages a client gets that cannot subscribe; empty if there is none."""

@@ -1,7 +1,6 @@
 """The configuration of a tap endpoint."""
 
 from collections.abc import Collection
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
@@ -13,6 +12,7 @@ from triomq.endpoints.base.endpoint_config import SocketConfig
 from triomq.errors import ConfigError
 from triomq.protocols.tap import LARGEST_FRAME, LEAST_FRAME, Settings
 from triomq.transports import TLS
+from triomq.version import __version__
 
 if TYPE_CHECKING:
     from triomq.endpoints.tap.endpoint import TapEndpoint
@@ -80,5 +80,5 @@ class Tap(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="t
         return Settings(
             max_frame=max(LEAST_FRAME, min(self.max_frame, max_frame)),
             mechanisms=mechanisms,
-            product=f"triomq {version('triomq')}",
+            product=f"triomq {__version__}",
         )

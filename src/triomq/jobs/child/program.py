@@ -138,7 +138,7 @@ def _work(ends: ChildEnds) -> None:
         signal.signal(number, _do_nothing)
     tokens = ChildTokens(ends)
     set_up = msgspec.msgpack.decode(tokens.receive_set_up(), type=ChildSetUp)
-    sys.path[:] = set_up.path
+    sys.path[:] = set_up.path or sys.path
     try:
         jobs = load_jobs(set_up.target)
     except BaseException:

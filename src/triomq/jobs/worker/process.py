@@ -29,7 +29,7 @@ from triomq.jobs.child.program import ChildSetUp
 from triomq.jobs.child.tokens import ChildAnswer, ChildPipes, Kind
 from triomq.jobs.worker.means import ENOUGH, SLOW
 from triomq.jobs.worker.pooled import PooledJob
-from triomq.process import python_command, python_environment
+from triomq.process import has_own_modules, python_command, python_environment
 
 _log = logging.getLogger("triomq.worker")
 
@@ -330,8 +330,8 @@ class Child:
 
 
 def search_path() -> list[str]:
-    """Return where this program finds modules, in a form that does not depend on where a child is."""
-    return [os.path.abspath(place) for place in sys.path]
+    """Return where this program finds modules, whatever folder a child is in; empty for its own."""
+    return [] if has_own_modules() else [os.path.abspath(place) for place in sys.path]
 
 
 def _name_of_signal(number: int) -> str:
