@@ -10,6 +10,9 @@ from triomq.process import open_descriptors
 
 FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
+_ANSWER = 1000
+"""The descriptor by which a fork answers, beyond those that are in use."""
+
 _OF_NOBODY = ("/dev/", "anon_inode:[eventfd]", "anon_inode:[pidfd]")
 """What is in the place of a closed descriptor; and what a fork may have, as nothing depends on it."""
 
@@ -19,11 +22,14 @@ def in_fork(function: Callable[[], object]) -> str:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
+        os.dup2(writing, _ANSWER)
+        os.close(reading)
+        os.close(writing)
         try:
             said = str(function())
         except BaseException as error:
             said = f"{type(error).__name__}: {error}"
-        os.write(writing, said.encode())
+        os.write(_ANSWER, said.encode())
         os._exit(0)
     os.close(writing)
     with open(reading, "rb") as pipe:
@@ -54,18 +60,19 @@ def descriptors() -> dict[int, str]:
     return dict(open_descriptors())
 
 
-def left_in_fork(before: dict[int, str], *, zmq: bool = False) -> list[str]:
+def left_in_fork(before: dict[int, str], *, zmq: bool = False, pipes: bool = False) -> list[str]:
     """Return where those descriptors lead that a fork would have of what was opened since.
 
     Args:
         before: All that were open then.
         zmq: Whether ZeroMQ is open, whose epoll sets stay.
+        pipes: Whether pipes count; the one by which the fork answers does not.
     """
 
     def look() -> list[str]:
-        nobody = (*_OF_NOBODY, "anon_inode:[eventpoll]") if zmq else _OF_NOBODY
-        found = {link for number, link in descriptors().items() if before.get(number) != link}
-        return sorted(link for link in found - mine if not link.startswith((*nobody, "pipe:")))
+        nobody = (*_OF_NOBODY, *(["anon_inode:[eventpoll]"] if zmq else []), *([] if pipes else ["pipe:"]))
+        found = {n: link for n, link in descriptors().items() if before.get(n) != link and n != _ANSWER}
+        return sorted(link for link in found.values() if link not in mine and not link.startswith(nobody))
 
     mine = {f"/proc/{os.getpid()}/fd"}
     said = in_fork(lambda: "\n".join(look()))

@@ -6,9 +6,11 @@ It opens a broker or a client, does what is confirmed, says so, and ends in some
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable
 
-from triomq import AMQP, EMQP, Jobs, open_asyncio_broker, open_blocking_broker
+import triomq.process
+from triomq import AMQP, EMQP, BlockingBroker, Jobs, open_asyncio_broker, open_blocking_broker
 from triomq.clients import open_blocking, open_tap
 
 KEPT: list[object] = []
@@ -41,6 +43,15 @@ def broker_with_a_client(directory: str, url: str) -> None:
     connected.__enter__()
     KEPT.append(connected)
     nothing.blocking.send()
+
+
+def stuck_broker(directory: str, url: str) -> None:
+    """One that cannot end: its thread is busy with something for longer than the end of a process may take."""
+    blocking_broker(directory, url)
+    triomq.process.ending._PATIENCE = 1.0
+    broker = KEPT[1]
+    assert isinstance(broker, BlockingBroker)
+    broker.portal.callbacks.call_soon(lambda: time.sleep(100))
 
 
 def asyncio_broker(directory: str, url: str) -> None:
@@ -85,6 +96,7 @@ FACES: dict[str, Callable[[str, str], None]] = {
     for face in (
         blocking_broker,
         broker_with_a_client,
+        stuck_broker,
         asyncio_broker,
         blocking_client,
         blocking_jobs,

@@ -198,8 +198,8 @@ def open_blocking_link(where: WhereOutside, shown: str) -> Iterator[BlockingLink
         try:
             yield BlockingLink(ThreadLink(shown, connection, BlockingCaller(portal)))
         finally:
-            if portal.is_foreign:
-                stack.pop_all()  # a fork that leaves the block has no thread to wait for
+            if portal.is_foreign or portal.is_given_up:
+                stack.pop_all()  # a fork that leaves the block has no thread to wait for, nor has a process that ends
 
 
 @asynccontextmanager
@@ -216,11 +216,11 @@ async def open_asyncio_link(where: WhereOutside, shown: str) -> AsyncIterator[As
             await wait_done(held.opened, callbacks)
             yield AsyncioLink(shown, held.opened.result(), AsyncioCaller(portal, _OTHER_LOOP))
         finally:
-            if not portal.is_foreign:
+            if not (portal.is_foreign or portal.is_given_up):
                 held.leave()
                 await wait_shielded(held.over, callbacks)
     finally:
-        if thread is not None and not thread.is_foreign:
+        if thread is not None and not (thread.is_foreign or thread.is_given_up):
             thread.cancel()
             await wait_shielded(thread.over, callbacks)
 

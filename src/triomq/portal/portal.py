@@ -41,6 +41,8 @@ class TrioPortal:
         self._process = os.getpid()
         self.is_foreign = False
         """Whether this process is not that of the Trio run, but a fork of it."""
+        self.is_given_up = False
+        """Whether the process ends, so that nobody may wait for the Trio run any more."""
         tell_forks(self, TrioPortal._in_fork)
         self._end: BaseException | None = None
         self._abandon: set[Callable[[BaseException], None]] = set()

@@ -34,8 +34,8 @@ class PortalThread(Generic[P]):
         self._what = what
         self._token: trio.lowlevel.TrioToken | None = None
         self._is_cancelled = False
-        self.has_ended_with_process = False
-        """Whether it was left open until the process ended."""
+        self.is_given_up = False
+        """Whether it was left open until the process ended, so that nobody may wait for it any more."""
         self._everything = trio.CancelScope()
         self._drain = trio.Event()
         self.is_foreign = False
@@ -76,12 +76,13 @@ class PortalThread(Generic[P]):
 
     def end_within(self, seconds: float) -> None:
         """End in order, and at once where that takes too long; for a process that ends and has left it open."""
-        self.has_ended_with_process = True
         if self.started.done() and self.started.exception() is None:
             self.drain()
             wait([self.over], seconds / 2)
+            self.started.result().is_given_up = True
         self.cancel()
         wait([self.over], seconds / 2)
+        self.is_given_up = True
 
     def drain(self) -> None:
         """Begin to end in order, after what was sent before; ``over`` is done when it has ended."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from forking import FORKS, descriptors, in_fork, left_in_fork
 from triomq.jobs.child.tokens import ChildEnds, ChildPipes, ChildTokens, Kind
 
 
@@ -143,3 +144,24 @@ def test_child_that_is_to_finish_ends_when_it_has_done_what_it_holds(
     pipes.finish()
     assert child.receive() == (1, b"1")
     assert child.receive() is None
+
+
+@FORKS
+def test_fork_of_the_worker_has_no_pipe_of_a_child_before_and_after_that_was_started() -> None:
+    before = descriptors()
+    pipes = ChildPipes[str]()
+    assert left_in_fork(before, pipes=True) == []
+    pipes.started()
+    assert left_in_fork(before, pipes=True) == []
+    pipes.close()
+    assert len(descriptors()) == len(before)
+
+
+@FORKS
+def test_fork_that_a_job_makes_has_no_pipe_of_its_process(pipes: ChildPipes[str], child: ChildTokens) -> None:
+    assert in_fork(lambda: child.answer(1, Kind.DONE, b"")) == "None"  # into /dev/null
+    assert pipes.read() == []
+    pipes.give([("a", b"1")])
+    number, _ = child.receive() or (0, b"")
+    child.answer(number, Kind.DONE, b"")
+    assert pipes.read() == [("a", Kind.DONE, 0.0, b"")]

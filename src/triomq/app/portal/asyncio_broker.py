@@ -359,15 +359,15 @@ async def open_asyncio_broker(
         await wait_done(thread.started, callbacks)
         broker = AsyncioBroker(thread.started.result())
         yield broker
-        if thread.has_ended_with_process:
+        if thread.is_given_up:
             return
         broker.portal.check()
         thread.drain()
         await wait_done(thread.over, callbacks)
         thread.over.result()
     except BaseException as error:
-        if thread.is_foreign:
-            raise  # a fork that leaves the block has no thread to wait for
+        if thread.is_foreign or thread.is_given_up:
+            raise  # a fork that leaves the block has no thread to wait for, nor has a process that ends
         thread.cancel()
         await wait_shielded(thread.over, callbacks)
         if (reason := thread.error_of_block(error)) is not error:

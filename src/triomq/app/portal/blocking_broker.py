@@ -340,14 +340,14 @@ def open_blocking_broker(*endpoints: EndpointConfig, **arguments: Unpack[BrokerA
     try:
         portal = thread.started.result()
         yield BlockingBroker(portal)
-        if thread.has_ended_with_process:
+        if thread.is_given_up:
             return  # the process ends, and whoever leaves the block so late has lost nothing
         portal.check()
         thread.drain()
         thread.over.result()
     except BaseException as error:
-        if thread.is_foreign:
-            raise  # a fork that leaves the block has no thread to wait for
+        if thread.is_foreign or thread.is_given_up:
+            raise  # a fork that leaves the block has no thread to wait for, nor has a process that ends
         thread.cancel()
         wait([thread.over])
         if (reason := thread.error_of_block(error)) is not error:
