@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -194,6 +194,50 @@ async def test_fork_has_nothing_of_clients_for_trio() -> None:
             left = await trio.to_thread.run_sync(lambda: left_in_fork(before, zmq=True))
             assert left == []
             await channel.publish("", "q", b"x")
+
+
+async def test_calls_of_clients_for_trio_are_errors_in_a_fork() -> None:
+    """In the fork they are made in a Trio run of its own, where they would wait for tasks that it has not."""
+    async with open_broker(*EVERYTHING[:6]) as broker:
+        await broker.declare_queue("q")
+        amqp, emqp, _, restms, micromsg, mtl = (listening.port for listening in broker.listening)
+        jobs = Jobs()
+
+        @jobs.job
+        def nothing() -> None: ...
+
+        async with (
+            open_amqp(f"amqp://guest:guest@127.0.0.1:{amqp}/") as first,
+            first.open_channel() as channel,
+            open_restms(f"http://guest:guest@127.0.0.1:{restms}/restms/domain/default") as second,
+            open_micromsg(f"micromsg://guest:guest@127.0.0.1:{micromsg}") as third,
+            open_mtl(f"mtl://guest:guest@127.0.0.1:{mtl}") as fourth,
+            fourth.open_writer("q") as writer,
+            jobs.connect(f"emqp://127.0.0.1:{emqp}"),
+        ):
+            calls: dict[str, Callable[[], Awaitable[object]]] = {
+                "open a channel": lambda: first.open_channel().__aenter__(),
+                "publish by AMQP": lambda: channel.publish("", "q", b"x"),
+                "get by AMQP": lambda: channel.get("q"),
+                "RestMS": second.domain,
+                "MicroMsg2": lambda: third.publish("q", b"x"),
+                "MTL": lambda: writer.publish("q", b"x"),
+            }
+
+            async def within(call: Callable[[], Awaitable[object]]) -> None:
+                with trio.fail_after(5):
+                    await call()
+
+            def run(call: Callable[[], Awaitable[object]]) -> None:
+                signal.set_wakeup_fd(-1)  # that of the program's Trio, of which another run warns
+                trio.run(within, call)
+
+            for name, call in calls.items():
+                said = await trio.to_thread.run_sync(lambda: in_fork(lambda: run(call)))  # noqa: B023
+                assert said.startswith("RuntimeError: this is process "), (name, said)
+            assert (await trio.to_thread.run_sync(lambda: in_fork(lambda: run(nothing.send)))).startswith("AlreadyConn")
+            await channel.publish("", "q", b"x")
+            await nothing.send()
 
 
 async def test_call_in_a_fork_from_the_thread_of_the_broker_is_an_error() -> None:

@@ -6,6 +6,7 @@ from typing import Protocol
 import trio
 
 from triomq.errors import TriomqError
+from triomq.process import refuse_in_forks
 from triomq.transports import Poller, StreamTransport, Transport
 
 WRITE_AT = 64 * 1024
@@ -43,6 +44,7 @@ class TransportLink:
     """
 
     def __init__(self, transport: Transport, poller: Poller, engine: LinkEngine) -> None:
+        refuse_in_forks(self, "the connection of a client")
         self.ended = trio.Event()
         self.error: TriomqError | None = None
         self.armed = True

@@ -1,7 +1,15 @@
 """One process among others: what its forks do not keep, its end, and the Python processes that it starts."""
 
 from triomq.process.ending import end_with_process
-from triomq.process.forks import Place, close_in_forks, close_places_in_forks, fork_error, open_descriptors, tell_forks
+from triomq.process.forks import (
+    Place,
+    close_in_forks,
+    close_places_in_forks,
+    fork_error,
+    open_descriptors,
+    refuse_in_forks,
+    tell_forks,
+)
 from triomq.process.interpreter import (
     PROCESS_VARIABLE,
     PYTHON_VARIABLE,
@@ -32,6 +40,7 @@ __all__ = [
     "open_descriptors",
     "python_command",
     "python_environment",
+    "refuse_in_forks",
     "require_python",
     "set_executable",
     "tell_forks",

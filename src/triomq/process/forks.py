@@ -24,7 +24,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Never, TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
@@ -75,6 +75,28 @@ def close_places_in_forks(owner: T, places: Callable[[T], Iterable[Place]]) -> T
 def tell_forks(owner: T, act: Callable[[T], object]) -> T:
     """Call a function with an object in every fork of this process, as long as the object lives; return it."""
     return _keep(_told, owner, act)
+
+
+def refuse_in_forks(owner: T, what: str) -> T:
+    """Have every use of an object raise ``fork_error`` in every fork of this process; return it.
+
+    For objects whose methods wait for tasks that a fork has not: there they would wait for ever. The object gets
+    another class in the fork, so that it costs nothing before.
+
+    Args:
+        owner: What is used, kept weakly.
+        what: What it is, for the error.
+    """
+    process = os.getpid()
+
+    def refuse(self: object, name: str) -> Never:
+        raise fork_error(what, process)
+
+    def refuse_all(owner: Any) -> None:
+        kind = type(owner)
+        owner.__class__ = type(kind.__name__, (kind,), {"__slots__": (), "__getattribute__": refuse})
+
+    return tell_forks(owner, refuse_all)
 
 
 def _keep(table: "WeakKeyDictionary[Any, Callable[[Any], Any]]", owner: T, function: Callable[[T], object]) -> T:

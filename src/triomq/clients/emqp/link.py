@@ -35,6 +35,7 @@ import trio
 
 from triomq.clients.emqp.connector import EMQPConnector, EMQPSocket
 from triomq.errors import ConfigError, Disconnected
+from triomq.process import refuse_in_forks
 from triomq.protocols.emqp import (
     AnswerRun,
     Event,
@@ -91,6 +92,7 @@ class EMQPLink:
         about: Callable[[], Extension] | None = None,
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
+        refuse_in_forks(self, "the connection of a client")
         self._connector = connector
         self.identity = _new_identity()
         """By which the broker knows us: that of the first socket."""

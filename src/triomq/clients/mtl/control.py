@@ -28,6 +28,7 @@ from triomq.clients.mtl.refusals import refusal_of
 from triomq.clients.mtl.sasl import begin_login
 from triomq.clients.mtl.url import MTLUrl
 from triomq.errors import AccessRefused, Disconnected, RemoteProtocolError
+from triomq.process import refuse_in_forks
 from triomq.protocols.mtl import (
     ConfirmModel,
     ControlClientEvent,
@@ -65,6 +66,7 @@ class ControlFlow:
     """
 
     def __init__(self, url: MTLUrl, context: ZMQContext, policy: Reconnect) -> None:
+        refuse_in_forks(self, "the connection of a client")
         self.url = url
         self._context = context
         self.policy = policy

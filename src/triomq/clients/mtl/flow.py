@@ -29,6 +29,7 @@ from triomq.clients.amqp.pending_reply import PendingReply
 from triomq.clients.mtl.control import ControlFlow
 from triomq.clients.mtl.refusals import refusal_of
 from triomq.errors import Disconnected, LimitExceeded, LocalProtocolError, TriomqError
+from triomq.process import refuse_in_forks
 from triomq.protocols.mtl import (
     ConfirmModel,
     FlowDirection,
@@ -63,6 +64,7 @@ class ClientFlow(ABC):
     def __init__(
         self, control: ControlFlow, resources: Sequence[str], confirm: ConfirmModel, prefetch: int = 0
     ) -> None:
+        refuse_in_forks(self, "the connection of a client")
         self.resources = tuple(resources)
         self.confirms: ConfirmModel = confirm
         self.sessions = 0

@@ -10,6 +10,7 @@ import trio
 from triomq.clients.amqp.connecting import open_stream, reason_of, shake_hands
 from triomq.clients.restms.url import RestMSUrl
 from triomq.errors import Disconnected
+from triomq.process import refuse_in_forks
 from triomq.protocols.http1 import ClientEvent, EndOfStream, Failed, HTTPClientEngine, ResponseBody, ResponseHead
 
 _READ = 64 * 1024
@@ -39,6 +40,7 @@ class HTTPLine:
     """
 
     def __init__(self, stream: trio.abc.Stream, place: str) -> None:
+        refuse_in_forks(self, "the connection of a client")
         self._stream = stream
         self._place = place
         self._engine = HTTPClientEngine()

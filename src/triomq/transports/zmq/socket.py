@@ -39,7 +39,7 @@ import zmq
 from zmq.backend import Socket as _Backend
 
 from triomq.errors import ConfigError
-from triomq.process import Place, close_in_forks, close_places_in_forks
+from triomq.process import Place, close_in_forks, close_places_in_forks, refuse_in_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,6 +117,7 @@ class ZMQSocket:
         self._descriptor = int(self.socket.FD)
         self._places: list[Place] = []  # libzmq's own sockets are found by these
         close_places_in_forks(close_in_forks(self, ZMQSocket._descriptors), ZMQSocket._open_places)
+        refuse_in_forks(self, "a ZeroMQ socket")
         self._waiting: trio.CancelScope | None = None  # of the one task that waits for the descriptor
         self._wanted: list[int] = []  # an event for each task that waits
         self._parked = trio.lowlevel.ParkingLot()
