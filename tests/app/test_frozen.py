@@ -14,7 +14,17 @@ pytest.importorskip("PyInstaller", reason="needs the extra `freeze`")
 
 SOURCE = Path(__file__).with_name("frozen_program")
 
-LEFT_OUT = ("pyspark", "pyarrow", "pandas", "numpy", "matplotlib", "setuptools", "pkg_resources", "pytest", "IPython")
+LEFT_OUT = (
+    "pyspark",
+    "pyarrow",
+    "pandas",
+    "numpy",
+    "matplotlib",
+    "setuptools",
+    "pkg_resources",
+    "pytest",
+    "IPython",
+)
 """What the environment of tests has, and the program needs not."""
 
 
