@@ -30,7 +30,7 @@ class TrioPortal:
 
     _what: ClassVar[str] = "what was opened"
     """What is reached, for the texts of errors."""
-    _other_way: ClassVar[str] = "open another one in this process"
+    _other_way: ClassVar[str] = "Open another one in this process"
     """What a fork does, which has no threads."""
 
     def __init__(self, nursery: trio.Nursery) -> None:

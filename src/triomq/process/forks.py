@@ -110,7 +110,7 @@ def _register() -> None:
     os.register_at_fork(after_in_child=_in_fork)
 
 
-def fork_error(what: str, process: int, other_way: str = "open another one in this process") -> RuntimeError:
+def fork_error(what: str, process: int, other_way: str = "Open another one in this process") -> RuntimeError:
     """Return what a call in a fork raises.
 
     Args:
@@ -141,10 +141,11 @@ def _in_fork() -> None:
     if places:
         found |= _at(places)
     _close(number for number in found if number >= 0)
-    for owner, act in list(_told.items()):
-        act(owner)
+    told = list(_told.items())
     for table in (_descriptors, _places, _told):
         table.clear()
+    for owner, act in told:
+        act(owner)
 
 
 def _ask(owner: T, find: Callable[[T], Iterable[Any]]) -> list[Any]:
