@@ -145,6 +145,7 @@ __all__ = [
     "WebSocket",
     "__version__",
     "current_job",
+    "freeze_support",
     "load_config",
     "make_predicate",
     "open_asyncio_broker",
@@ -152,6 +153,7 @@ __all__ = [
     "open_broker",
     "open_portal",
     "run",
+    "set_executable",
 ]
 
 __getattr__ = lazy_names(__name__, _MODULES, __all__)

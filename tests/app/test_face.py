@@ -47,4 +47,7 @@ def test_importing_triomq_loads_nothing_yet() -> None:
     program = "import sys, triomq; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
-    assert [name for name in loaded if name.startswith(("triomq.", "trio.", "msgspec"))] == ["triomq.lazy"]
+    assert [name for name in loaded if name.startswith(("triomq.", "trio.", "msgspec"))] == [
+        "triomq.lazy",
+        "triomq.version",
+    ]
