@@ -1,5 +1,6 @@
 """What a fork of the test's process has, and what a function does in it."""
 
+import ctypes
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +18,15 @@ _OF_NOBODY = ("/dev/", "anon_inode:[eventfd]", "anon_inode:[pidfd]")
 """What is in the place of a closed descriptor; and what a fork may have, as nothing depends on it."""
 
 
-def in_fork(function: Callable[[], object]) -> str:
+def fork_in_c() -> int:
+    """Fork without Python being told of it, as servers in C do."""
+    return int(ctypes.PyDLL(None).fork())
+
+
+def in_fork(function: Callable[[], object], fork: Callable[[], int] = os.fork) -> str:
     """Call a function in a fork, and return what it returns or raises, as text."""
     reading, writing = os.pipe()
-    child = os.fork()
+    child = fork()
     if not child:
         os.dup2(writing, _ANSWER)
         os.close(reading)

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from app.forked import WAYS
-from forking import FORKS, descriptors, in_fork, left_in_fork, living_fork
+from forking import FORKS, descriptors, fork_in_c, in_fork, left_in_fork, living_fork
 from triomq import (
     AMQP,
     EMQP,
@@ -144,6 +144,7 @@ def test_fork_has_nothing_of_a_client_and_its_calls_there_are_errors_while_the_p
             call()
             assert left_in_fork(before, zmq=True) == []
             assert in_fork(call).startswith("RuntimeError: this is process ")
+            assert in_fork(call, fork_in_c).startswith("RuntimeError: this is process ")
             with living_fork():
                 call()
 
@@ -167,7 +168,8 @@ def test_jobs_that_connect_when_needed_connect_anew_in_a_fork() -> None:
     with open_blocking_broker(EMQP(port=0)) as broker:
         jobs.connect_when_needed(f"emqp://127.0.0.1:{broker.listening[0].port}")
         first = nothing.blocking.send()
-        assert in_fork(lambda: nothing.blocking.send().id) != first.id
+        for fork in (os.fork, fork_in_c):
+            assert len(in_fork(lambda: nothing.blocking.send().id, fork)) == len(first.id)
         assert first.state().state == "waiting"
         nothing.blocking.send()
 
@@ -261,5 +263,6 @@ def test_feed_and_delivery_in_a_fork_are_errors() -> None:
             delivery = feed.take()
             assert delivery is not None
             for call in (feed.take, delivery.accept, delivery.requeue):
-                assert in_fork(call).startswith("RuntimeError: this is process ")
+                for fork in (os.fork, fork_in_c):
+                    assert in_fork(call, fork).startswith("RuntimeError: this is process ")
             delivery.accept()

@@ -25,7 +25,7 @@ from triomq.clients.amqp.pipeline import Pipeline, check_properties
 from triomq.clients.transport_link import WRITE_AT
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.errors import ConfigError, Disconnected, LimitExceeded, Refused, TriomqError, Unroutable
-from triomq.process import close_run_in_forks, end_with_process, fork_error, tell_forks
+from triomq.process import close_run_in_forks, end_with_process, fork_error, notice_fork, tell_forks
 from triomq.protocols import BasicProperties, FieldValue, encode_properties
 from triomq.protocols.amqp import CONTROL_CAPABILITY, ControlRequest, ControlResponse, Method
 from triomq.protocols.control import Listing, Operation, decode_result, encode, name_of
@@ -103,6 +103,7 @@ class BlockingConnection:
         self._end(None)
 
     def _end(self, seconds: float | None) -> None:
+        notice_fork()
         if not self._is_foreign:  # in a fork there is neither a thread nor a connection
             self.post(self._leave.set)
             self._thread.join(seconds)
@@ -137,6 +138,7 @@ class BlockingConnection:
         self._is_foreign = True
 
     def _check_process(self) -> None:
+        notice_fork()
         if self._is_foreign:
             raise fork_error(f"the connection to {self.url.place}", self._process)
 

@@ -14,7 +14,7 @@ from triomq.jobs.function import JobFunction, StreamFunction
 from triomq.jobs.middleware import Middleware
 from triomq.jobs.options import JobOptions
 from triomq.opening import opening, opening_blocking
-from triomq.process import tell_forks
+from triomq.process import notice_fork, tell_forks
 from triomq.timetable import Missed, Timetable
 
 if TYPE_CHECKING:
@@ -321,6 +321,8 @@ class Jobs:
         Raises:
             NotConnected: There is none.
         """
+        if self._needed:
+            notice_fork()
         if self._link is None and self._needed:
             from triomq.jobs.outside import open_for_process
 

@@ -15,7 +15,7 @@ import trio
 
 from triomq.portal.call import Call
 from triomq.portal.callbacks import Callback, CallbackQueue
-from triomq.process import fork_error, tell_forks
+from triomq.process import fork_error, notice_fork, tell_forks
 
 T = TypeVar("T")
 P = TypeVar("P", bound="TrioPortal")
@@ -39,8 +39,7 @@ class TrioPortal:
         self._token = trio.lowlevel.current_trio_token()
         self._thread = threading.get_ident()
         self._process = os.getpid()
-        self.is_foreign = False
-        """Whether this process is not that of the Trio run, but a fork of it."""
+        self._is_foreign = False
         self.is_given_up = False
         """Whether the process ends, so that nobody may wait for the Trio run any more."""
         tell_forks(self, TrioPortal._in_fork)
@@ -95,8 +94,14 @@ class TrioPortal:
                 "what is meant for Trio, or go to a thread first: await trio.to_thread.run_sync(...)"
             )
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process is not that of the Trio run, but a fork of it."""
+        notice_fork()
+        return self._is_foreign
+
     def _in_fork(self) -> None:
-        self.is_foreign = True
+        self._is_foreign = True
         self.callbacks.forget()
 
     def close(self, end: BaseException) -> None:

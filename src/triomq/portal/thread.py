@@ -10,7 +10,7 @@ import trio
 
 from triomq.errors import ActorStopped
 from triomq.portal.portal import TrioPortal
-from triomq.process import close_run_in_forks, end_with_process, tell_forks
+from triomq.process import close_run_in_forks, end_with_process, notice_fork, tell_forks
 
 P = TypeVar("P", bound=TrioPortal)
 
@@ -38,8 +38,7 @@ class PortalThread(Generic[P]):
         """Whether it was left open until the process ended, so that nobody may wait for it any more."""
         self._everything = trio.CancelScope()
         self._drain = trio.Event()
-        self.is_foreign = False
-        """Whether this process is a fork of the one with the thread, so that nobody may wait for it."""
+        self._is_foreign = False
         tell_forks(self, PortalThread._in_fork)
         # A daemon: an event loop that is dropped without ending its tasks must not keep the interpreter from ending.
         threading.Thread(target=self._run, name="triomq", daemon=True).start()
@@ -71,8 +70,14 @@ class PortalThread(Generic[P]):
                 self.started.set_result(portal)
                 await self._drain.wait()
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process is a fork of the one with the thread, so that nobody may wait for it."""
+        notice_fork()
+        return self._is_foreign
+
     def _in_fork(self) -> None:
-        self.is_foreign = True
+        self._is_foreign = True
 
     def end_within(self, seconds: float) -> None:
         """End in order, and at once where that takes too long; for a process that ends and has left it open."""

@@ -23,7 +23,6 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cache
 from typing import Any, NamedTuple, Never, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -50,6 +49,8 @@ class Place(NamedTuple):
 _descriptors: "WeakKeyDictionary[Any, Callable[[Any], Iterable[int]]]" = WeakKeyDictionary()
 _places: "WeakKeyDictionary[Any, Callable[[Any], Iterable[Place]]]" = WeakKeyDictionary()
 _told: "WeakKeyDictionary[Any, Callable[[Any], object]]" = WeakKeyDictionary()
+_process = 0
+"""The process whose objects these are."""
 
 
 def _own(owner: Any) -> tuple[int]:
@@ -100,14 +101,25 @@ def refuse_in_forks(owner: T, what: str) -> T:
 
 
 def _keep(table: "WeakKeyDictionary[Any, Callable[[Any], Any]]", owner: T, function: Callable[[T], object]) -> T:
-    _register()
+    notice_fork()
     table[owner] = function
     return owner
 
 
-@cache
-def _register() -> None:
-    os.register_at_fork(after_in_child=_in_fork)
+def notice_fork() -> None:
+    """Notice a fork that Python was not told of, and do then what is to be done in forks.
+
+    Servers that fork in C make such (uWSGI, unless ``py-call-osafterfork`` is set). Whatever is called in a fork, and
+    would wait for what it has not, calls this first.
+    """
+    global _process
+    process = os.getpid()
+    if process != _process:
+        if _process:
+            _in_fork()
+        else:
+            os.register_at_fork(after_in_child=_in_fork)
+            _process = process
 
 
 def fork_error(what: str, process: int, other_way: str = "Open another one in this process") -> RuntimeError:
@@ -136,6 +148,8 @@ def open_descriptors() -> Iterator[tuple[int, str]]:
 
 
 def _in_fork() -> None:
+    global _process
+    _process = os.getpid()
     found = {number for owner, find in list(_descriptors.items()) for number in _ask(owner, find)}
     places = {place for owner, find in list(_places.items()) for place in _ask(owner, find)}
     if places:

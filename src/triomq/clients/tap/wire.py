@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from triomq.clients.tap.url import TapUrl
 from triomq.errors import AccessRefused, Disconnected, RemoteProtocolError
 from triomq.keepalive import keep_alive
-from triomq.process import close_in_forks, fork_error
+from triomq.process import close_in_forks, fork_error, notice_fork
 from triomq.protocols.tap import (
     LARGEST_FRAME,
     ClientEvent,
@@ -122,6 +122,7 @@ class TapSocket:
         self._events += self.engine.events()
 
     def flush(self) -> None:
+        notice_fork()
         if os.getpid() != self._process:
             raise fork_error(f"the connection to {self.url.place}", self._process)
         if self._ended:
