@@ -166,4 +166,4 @@ def test_suite_that_uses_no_fixture_loads_nothing(pytester: pytest.Pytester) -> 
 def test_importing_the_plugin_loads_nothing_of_the_broker() -> None:
     program = "import sys, triomq.pytest_plugin; print(*{name for name in sys.modules if name.startswith('triomq')})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == {"triomq", "triomq.lazy", "triomq.pytest_plugin"}
+    assert set(done.stdout.split()) == {"triomq", "triomq.lazy", "triomq.pytest_plugin", "triomq.version"}
