@@ -17,6 +17,7 @@ from triomq.app.config import Config, Log
 from triomq.app.policies import PolicyConfig
 from triomq.app.shapes import ValueShape, choices_of, shape_of
 from triomq.app.users import User
+from triomq.core import DomainLimits
 from triomq.endpoints import AMQP, EMQP, TLS, RestMS, Synchronise, Tap, WebSocket
 from triomq.security import DEFAULT_LIMITS, Permission, UserLimits
 from triomq.tracelog import Trace
@@ -36,6 +37,7 @@ STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "websocket": (WebSocket, "ENDPOINTS_0_WEBSOCKET_"),
     "peers": (Synchronise, "PEERS_0_"),
     "policies": (PolicyConfig, "POLICIES_0_"),
+    "domain-limits": (DomainLimits, "DOMAIN_LIMITS_DOMAIN_"),
 }
 """What the directive takes, the Struct that it stands for, and how its variables go on behind ``TRIOMQ_``."""
 

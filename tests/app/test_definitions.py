@@ -10,7 +10,7 @@ from triomq import AMQP, Config, User, open_broker
 from triomq.app.definitions import additions_of, declare_definitions, knows_guest, load_definitions
 from triomq.app.policies import PolicyConfig
 from triomq.app.reload import change_to, set_up_domains
-from triomq.core import QueueOptions, SinkKind, SinkOptions, Target
+from triomq.core import AppliesTo, DomainLimits, PolicyOptions, QueueOptions, SinkKind, SinkOptions, Target
 from triomq.errors import ConfigError
 from triomq.security import Permission, UserLimits
 
@@ -111,29 +111,7 @@ def test_settings_go_before_definitions(tmp_path: Path) -> None:
     ("changes", "text"),
     [
         (
-            {"users": [{"name": "x", "password_hash": BOB, "hashing_algorithm": "rabbit_password_hashing_md5"}]},
-            r"users\[0\] \('x'\): hashing_algorithm: found 'rabbit_password_hashing_md5', allowed are 'rabbit_pass",
-        ),
-        ({"users": [{"name": "x", "password_hash": "c2hvcnQ="}]}, r"users\[0\] \('x'\): found no verifier"),
-        (
-            {"permissions": [{"user": "bob", "vhost": "nope"}]},
-            r"users\[0\] \('bob'\): found a permission in vhost 'nope', but vhosts has '/', 'shop'",
-        ),
-        (
-            {"permissions": [{"user": "bob", "vhost": "/", "read": "("}]},
-            r"users\[0\] \('bob'\): read: '\(' is no regular expression",
-        ),
-        (
-            {"policies": [{"name": "p", "pattern": "(", "definition": {"max-length": 1}}]},
-            r"policies\[0\].pattern: the pattern '\(' of policy 'p' is no regular expression",
-        ),
-        ({"policies": [{"name": "p", "pattern": "", "vhost": "nope"}]}, r"policies\[0\].vhost: found 'nope', but vho"),
-        (
-            {"policies": [{"name": "p", "pattern": "", "definition": {"max-length": 1}, "apply-to": "all of them"}]},
-            r"policies\[0\].apply_to: found 'all of them', allowed are 'queues', 'exchanges', 'all'",
-        ),
-        (
-            {"topic_permissions": [{"user": "bob", "exchange": "amq.topic"}]},
+            {"topic_permissions": [{"user": "bob", "exchange": "amq.topic", "write": "^mine", "read": ".*"}]},
             "topic_permissions narrow what bob may pub",
         ),
         ({"vhosts": [{"name": "*"}]}, r"a virtual host '\*' would be taken for all of them; rename it"),
@@ -146,6 +124,102 @@ def test_errors_name_the_place(tmp_path: Path, changes: dict[str, object], text:
         config_of(path)
     assert str(refused.value).startswith(f"{path}: ")
     assert BOB not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {"users": [{"name": "x", "password_hash": BOB, "hashing_algorithm": "rabbit_password_hashing_md5"}]},
+            "user 'x' is passed over, and cannot log in: hashing_algorithm: found 'rabbit_password_hashing_md5'",
+        ),
+        ({"users": [{"name": "x", "password_hash": "c2hvcnQ="}]}, "user 'x' is passed over, and cannot log in: found"),
+        ({"users": [{"name": 5}]}, "users[0] cannot be read: Expected `str`, got `int`"),
+        (
+            {"permissions": [{"user": "bob", "vhost": "nope"}]},
+            "user 'bob': the permission in vhost 'nope' is passed over: vhosts has '/', 'shop'",
+        ),
+        (
+            {"permissions": [{"user": "bob", "vhost": "/", "read": "("}]},
+            "user 'bob': the permission in vhost '/' is passed over: read: '(' is no regular expression",
+        ),
+        (
+            {"policies": [{"name": "p", "pattern": "(", "definition": {"max-length": 1}}]},
+            "policy 'p' is passed over: pattern: the pattern '(' of policy 'p' is no regular expression",
+        ),
+        (
+            {"policies": [{"name": "p", "pattern": "", "vhost": "nope"}]},
+            "policy 'p' is passed over: vhost: found 'nope', but vhosts has '/', 'shop'",
+        ),
+        (
+            {"policies": [{"name": "p", "pattern": "", "definition": {"max-length": 1}, "apply-to": "all of them"}]},
+            "policy 'p' is passed over: apply_to: found 'all of them', allowed are 'queues', 'classic_queues'",
+        ),
+        ({"policies": [{"name": "p", "pattern": "", "definition": {"new": 1}}]}, "policy 'p': new is not known here"),
+        ({"policies": [{"name": "p", "pattern": "", "definition": {"ha-mode": 1}}]}, "policy 'p': ha-mode has no eff"),
+        (
+            {"policies": [{"name": "p", "pattern": "", "definition": {"max-length": "x"}}]},
+            "policy 'p': max-length is 'x', expected a number from 0",
+        ),
+        (
+            {"parameters": [{"component": "operator_policy", "name": "o", "value": 5}]},
+            "an operator policy is passed over: it cannot be read",
+        ),
+        (
+            {"parameters": [{"component": "shovel", "name": "s", "vhost": "/", "value": {}}]},
+            "parameter 's' of 'shovel' has no effect here",
+        ),
+        (
+            {"vhosts": [{"name": "/", "metadata": {"default_queue_type": "jms"}}]},
+            "vhost '/': default_queue_type 'jms' is not known here",
+        ),
+        (
+            {"parameters": [{"component": "vhost-limits", "name": "limits", "vhost": "/", "value": {"max-sloths": 1}}]},
+            "vhost '/': limit max-sloths = 1 is not known here",
+        ),
+    ],
+)
+def test_word_that_is_not_known_is_passed_over_with_a_line(
+    tmp_path: Path, changes: dict[str, object], text: str
+) -> None:
+    path = write(tmp_path, **{"parameters": [], "permissions": [], **changes})
+    _, added = Config(definitions=str(path)).read_definitions()
+    (trouble,) = added.troubles
+    assert trouble.startswith(text)
+    config_of(path).check()
+
+
+def test_newer_words_hold(tmp_path: Path) -> None:
+    operator = {"pattern": "^q", "definition": {"max-length": 5}, "priority": 1, "apply-to": "quorum_queues"}
+    path = write(
+        tmp_path,
+        vhosts=[{"name": "/", "metadata": {"default_queue_type": "quorum"}, "limits": []}, {"name": "shop"}],
+        policies=[
+            {"name": "free", "pattern": "", "definition": {"delivery-limit": -1, "consumer-timeout": 5000}},
+        ],
+        parameters=[
+            {"component": "operator_policy", "name": "most", "vhost": "/", "value": operator},
+            {"component": "vhost-limits", "name": "limits", "vhost": "shop", "value": {"max-queues": 3}},
+        ],
+        queues=[{"name": "q", "type": "quorum", "arguments": []}],
+    )
+    found, added = Config(definitions=str(path)).read_definitions()
+    assert added.troubles == ()
+    assert found.queues[0].arguments == {}
+    config = config_of(path)
+    free, most = (policy.policy() for policy in config.policies)
+    assert free.options == PolicyOptions(consumer_timeout=5.0)
+    assert (most.operator, most.options, most.applies_to) == (
+        True,
+        PolicyOptions(max_length=5),
+        AppliesTo.QUORUM_QUEUES,
+    )
+    assert config.default_queue_types == {"default": "quorum"}
+    assert config.domain_limits == {"shop": DomainLimits(queues=3)}
+
+
+def test_topic_permissions_that_narrow_nothing_are_no_trouble(tmp_path: Path) -> None:
+    config_of(write(tmp_path, topic_permissions=[{"user": "bob", "exchange": "e", "write": ".*", "read": ".*"}]))
 
 
 def test_file_that_is_not_there_says_so(tmp_path: Path) -> None:
@@ -181,7 +255,6 @@ async def test_exchanges_queues_and_bindings_are_declared(
         events = [record.getMessage() for record in caplog.records if record.name in ("triomq.app", "triomq.serve")]
         assert events == [
             "policies changed",
-            "definitions have parameters, which mean nothing here",
             "definitions declared",
         ]
         before = directory.version
@@ -200,10 +273,10 @@ async def test_definitions_that_cannot_be_declared_are_logged_and_the_rest_is_th
     ]
     bindings = [{"source": "later", "destination": "q"}, {"source": "s", "destination": "q", "routing_key": "k"}]
     path = write(tmp_path, exchanges=exchanges, queues=queues, bindings=bindings, parameters=[])
-    found = load_definitions(path)
+    found, _ = load_definitions(path)
     async with open_broker() as broker:
         added = additions_of(found, path, ["default"], {"/": "default"})
-        await declare_definitions(broker, found, added.domains)
+        await declare_definitions(broker, found, added)
         assert len(broker.directory.route("s", "k", dict).queues) == 1
     assert [getattr(record, "fields", {}).get("trouble") for record in caplog.records] == [
         "exchange 'later': unknown exchange type 'x-delayed-message'",

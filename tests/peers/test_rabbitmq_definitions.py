@@ -17,7 +17,7 @@ from triomq.app.cli.commands import make_app
 
 Json = dict[str, list[dict[str, object]]]
 
-KINDS = ("exchanges", "queues", "bindings", "policies", "permissions", "vhosts")
+KINDS = ("exchanges", "queues", "bindings", "policies", "permissions", "vhosts", "parameters")
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,8 @@ def furnish(node: Node) -> None:
         ("add_user", "bob", "another"),
         ("set_permissions", "-p", "shop", "bob", "^bob", ".*", "^$"),
         ("set_policy", "limits", "^log", '{"max-length":2}', "--apply-to", "queues", "--priority", "3"),
+        ("set_operator_policy", "most", "^log", '{"max-length":4}', "--apply-to", "queues"),
+        ("set_vhost_limits", "-p", "shop", '{"max-queues": 50}'),
         ("delete_user", "guest"),
     ):
         node.control(*command)
@@ -83,6 +85,10 @@ def comparable(found: Json, kind: str) -> list[dict[str, object]]:
     items = [{key: value for key, value in item.items() if key not in _SAID_BY_ONE[kind]} for item in found[kind]]
     if kind == "permissions":
         items = [item for item in items if item["user"] != "guest"]
+    for item in items:
+        value = item.get("value")
+        if isinstance(value, dict) and isinstance(value.get("definition"), list):
+            value["definition"] = dict(value["definition"])  # RabbitMQ writes pairs, which it does not read itself
     return sorted(items, key=lambda item: msgspec.json.encode(item, order="deterministic"))
 
 
@@ -138,6 +144,123 @@ def test_export_of_triomq_is_imported_by_rabbitmq(rabbitmq: Node, tmp_path: Path
     for kind in KINDS:
         assert comparable(again, kind) == comparable(theirs, kind), kind
     assert comparable(ours, "queues") == comparable(again, "queues")
+
+
+def newer() -> dict[str, object]:
+    """Definitions as RabbitMQ 4.1 writes them, with some of a plug-in's."""
+    operator = {"pattern": "^bound", "definition": {"max-length": 5}, "priority": 0, "apply-to": "quorum_queues"}
+    return {
+        "rabbit_version": "4.1.2",
+        "rabbitmq_version": "4.1.2",
+        "product_name": "RabbitMQ",
+        "product_version": "4.1.2",
+        "rabbitmq_definition_format": "cluster",
+        "explanation": "Definitions of cluster 'rabbit@here'",
+        "users": [
+            {
+                "name": "ada",
+                "password_hash": "MIoyV8RvcSKEfQ5Zd8lUCpPF3vJnUPNRuAZqiKz6z7QvRvP9",
+                "hashing_algorithm": "rabbit_password_hashing_sha256",
+                "tags": ["administrator"],
+                "limits": [],
+            }
+        ],
+        "vhosts": [
+            {
+                "name": "/",
+                "description": "Default virtual host",
+                "tags": [],
+                "metadata": {"description": "Default virtual host", "tags": [], "default_queue_type": "quorum"},
+                "limits": [],
+            }
+        ],
+        "permissions": [{"user": "ada", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}],
+        "topic_permissions": [],
+        "parameters": [
+            {"vhost": "/", "component": "operator_policy", "name": "most", "value": operator},
+            {"vhost": "/", "component": "vhost-limits", "name": "limits", "value": {"max-queues": 5}},
+            {"vhost": "/", "component": "shovel", "name": "s", "value": {"src-queue": "q"}},
+        ],
+        "global_parameters": [{"name": "cluster_tags", "value": []}, {"name": "internal_cluster_id", "value": "x"}],
+        "policies": [
+            {
+                "vhost": "/",
+                "name": "streams",
+                "pattern": ".*",
+                "apply-to": "streams",
+                "definition": {"max-age": "1D", "stream-filter-size-bytes": 16},
+                "priority": 0,
+            },
+            {
+                "vhost": "/",
+                "name": "quorum",
+                "pattern": ".*",
+                "apply-to": "quorum_queues",
+                "definition": {"delivery-limit": -1, "consumer-timeout": 60000, "target-group-size": 3, "newer": {}},
+                "priority": 0,
+            },
+        ],
+        "queues": [
+            {
+                "name": "bound",
+                "vhost": "/",
+                "type": "quorum",
+                "durable": True,
+                "auto_delete": False,
+                "arguments": {"x-queue-type": "quorum", "x-delivery-limit": -1},
+            },
+            {
+                "name": "old",
+                "vhost": "/",
+                "type": "classic",
+                "durable": True,
+                "auto_delete": False,
+                "arguments": {"x-queue-type": "classic"},
+            },
+        ],
+        "exchanges": [
+            {
+                "name": "later",
+                "vhost": "/",
+                "type": "x-delayed-message",
+                "durable": True,
+                "auto_delete": False,
+                "internal": False,
+                "arguments": {"x-delayed-type": "direct"},
+            }
+        ],
+        "bindings": [],
+    }
+
+
+def test_newer_definitions_hold_and_what_means_nothing_here_is_a_line(tmp_path: Path) -> None:
+    (tmp_path / "definitions.json").write_bytes(msgspec.json.encode({**newer(), "users": [], "permissions": []}))
+    (tmp_path / "triomq.toml").write_text('definitions = "definitions.json"\n', encoding="utf-8")
+    checked = CliRunner().invoke(make_app(["check"]), ["check", str(tmp_path / "triomq.toml")])
+    assert checked.exit_code == 0
+    warnings = [line.partition("definitions.json: ")[2] for line in checked.stderr.splitlines()[:-1]]
+    assert warnings == [
+        "policy 'streams': stream-filter-size-bytes has no effect here",
+        "policy 'quorum': target-group-size has no effect here",
+        "policy 'quorum': newer is not known here",
+        "parameter 's' of 'shovel' has no effect here",
+    ]
+    with configured(tmp_path) as served, pika.BlockingConnection(pika.URLParameters(url_of(served))) as connection:
+        channel = connection.channel()
+        channel.queue_declare("bound", durable=True, arguments={"x-delivery-limit": -1})  # the type is the default
+        for _ in range(20):
+            channel.basic_publish("", "bound", b"")
+        assert count(channel, "bound") == 5
+        channel.queue_declare("old", durable=True, arguments={"x-queue-type": "classic"})
+        channel.queue_declare("transient")
+        channel.queue_declare("new", durable=True)
+        channel.queue_declare("new", durable=True, arguments={"x-queue-type": "quorum"})
+        channel.queue_declare("", exclusive=True)
+        with pytest.raises(ChannelClosedByBroker, match="queue limit of domain 'default'"):
+            channel.queue_declare("sixth")
+        other = connection.channel()
+        with pytest.raises(ChannelClosedByBroker, match="inequivalent arg 'x-queue-type'"):
+            other.queue_declare("old", durable=True)
 
 
 def configured(folder: Path) -> AbstractContextManager[Served]:

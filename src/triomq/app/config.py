@@ -4,7 +4,7 @@ The same Structs are the interface for programs: ``run(Config(endpoints=(AMQP(po
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,7 +19,7 @@ from triomq.app.users import User, records_of
 from triomq.app.users_file import read_users
 from triomq.app.validation import SettingSources, build
 from triomq.checked import Checked
-from triomq.core import QUEUE_MEMORY
+from triomq.core import QUEUE_MEMORY, DomainLimits
 from triomq.endpoints import DEFAULT_ENDPOINTS, DEFAULT_TYPE, EndpointConfig, Synchronise
 from triomq.errors import ConfigError
 from triomq.process import PROCESS_VARIABLE, PYTHON_VARIABLE
@@ -68,6 +68,9 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         domains: The namespaces of sinks and queues; each virtual host is one of them.
         peers: Brokers to which a domain is announced, so that their clients can publish to ours.
         policies: Options for queues and exchanges by their names, whichever client declares them.
+        default_queue_types: By domain, the type of queues (``classic``, ``quorum``, ``stream``) whose declare over AMQP
+            names none.
+        domain_limits: By domain, how many connections and queues there may be at once.
         definitions: A file of definitions as RabbitMQ exports them, from the folder of the configuration: users,
             virtual hosts, policies, exchanges, queues and bindings. The rest of the configuration goes before it.
         log: What is logged, and how.
@@ -91,6 +94,8 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
     domains: Annotated[tuple[_Name, ...], msgspec.Meta(min_length=1)] = ("default",)
     peers: tuple[Synchronise, ...] = ()
     policies: tuple[PolicyConfig, ...] = ()
+    default_queue_types: Mapping[str, Literal["classic", "quorum", "stream"]] = msgspec.field(default_factory=dict)
+    domain_limits: Mapping[str, DomainLimits] = msgspec.field(default_factory=dict)
     definitions: str = ""
     log: Log = Log()
     drain: Annotated[float, msgspec.Meta(ge=0)] = 3.0
@@ -110,14 +115,20 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         if not self.definitions:
             return self
         _, added = self.read_definitions()
-        own = {(policy.domain, policy.name) for policy in self.policies}
-        policies = (policy for policy in added.policies if not own & {(policy.domain, policy.name), ("", policy.name)})
+        own = {(policy.domain, policy.name, policy.operator) for policy in self.policies}
+        policies = (
+            policy
+            for policy in added.policies
+            if not own & {(domain, policy.name, policy.operator) for domain in (policy.domain, "")}
+        )
         return msgspec.structs.replace(
             self,
             endpoints=tuple(endpoint.with_virtual_hosts(added.domains) for endpoint in self.endpoints),
             users={**added.users, **self.users},
             domains=tuple(dict.fromkeys((*self.domains, *added.domains.values()))),
             policies=(*self.policies, *policies),
+            default_queue_types={**added.default_queue_types, **self.default_queue_types},
+            domain_limits={**added.domain_limits, **self.domain_limits},
         )
 
     def read_definitions(self) -> tuple[Definitions, Additions]:
@@ -127,9 +138,10 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
             ConfigError: The definitions cannot be read, or are wrong.
         """
         path = Path(self.definitions)
-        found = load_definitions(path)
+        found, troubles = load_definitions(path)
         virtual_hosts = {host: domain for endpoint in self.endpoints for host, domain in endpoint.virtual_hosts.items()}
-        return found, additions_of(found, path, self.domains, virtual_hosts)
+        added = additions_of(found, path, self.domains, virtual_hosts)
+        return found, msgspec.structs.replace(added, troubles=(*troubles, *added.troubles))
 
     def all_users(self) -> dict[str, User] | None:
         """Return all users, those of the file read anew; None if there are only the default ones.
@@ -167,6 +179,10 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         if self.trace.directory:
             require_pyarrow()
         self._check_peers()
+        for setting in ("default_queue_types", "domain_limits"):
+            for domain in getattr(self, setting):
+                if domain not in self.domains:
+                    raise ConfigError(f"{setting}: found {domain!r}, but domains has {_listed(self.domains)}")
         check_policies(self.policies, self.domains)
         records_of(self.all_users() or {})
         for number, endpoint in enumerate(self.endpoints):
@@ -179,13 +195,16 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         for number, peer in enumerate(self.peers):
             if peer.domain not in self.domains:
                 raise ConfigError(
-                    f"peers[{number}].domain: found {peer.domain!r}, but domains has "
-                    f"{', '.join(map(repr, self.domains))}"
+                    f"peers[{number}].domain: found {peer.domain!r}, but domains has {_listed(self.domains)}"
                 )
             try:
                 peer.make_context()  # which reads the URL as well
             except ConfigError as error:
                 raise ConfigError(f"peers[{number}].{error}") from None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def load_config(

@@ -13,6 +13,7 @@ from triomq.app.listening import Listening
 from triomq.app.logs import set_up_logging
 from triomq.app.policies import policies_in
 from triomq.app.users import User, records_of
+from triomq.core import DomainLimits
 from triomq.endpoints import EndpointConfig, RenewCertificates
 from triomq.errors import ConfigError
 from triomq.transports import make_context
@@ -96,15 +97,17 @@ async def set_up_domains(broker: Broker, old: Config, new: Config) -> None:
     definitions = new.read_definitions() if new.definitions else None
     for name in broker.domains:
         domain = broker.domain(name)
-        before = {policy.name for policy in policies_in(name, old.policies)}
-        others = [policy for policy in domain.policies if policy.name not in before]
+        domain.directory.default_queue_type = new.default_queue_types.get(name, "")
+        domain.directory.most = new.domain_limits.get(name, DomainLimits())
+        before = {(policy.name, policy.operator) for policy in policies_in(name, old.policies)}
+        others = [policy for policy in domain.policies if (policy.name, policy.operator) not in before]
         wanted = policies_in(name, new.policies)
         if (*others, *wanted) != domain.policies:
             changed = await domain.set_policies((*others, *wanted))
             _log_change("policies changed", domain=name, policies=len(others) + len(wanted), affected=changed)
     if definitions is not None:
         found, added = definitions
-        await declare_definitions(broker, found, added.domains)
+        await declare_definitions(broker, found, added)
 
 
 async def _change_domains(broker: Broker, new: Config) -> None:

@@ -98,7 +98,7 @@ from triomq.core.topology.observer import (
 )
 from triomq.core.topology.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions, StreamOptions
 from triomq.core.topology.policy import AppliesTo, Policies, Policy, PolicyChange, PolicyOptions
-from triomq.core.topology.quotas import Quotas, UserLimitReached
+from triomq.core.topology.quotas import DomainLimits, Quotas, UserLimitReached
 from triomq.core.topology.requests import (
     Bind,
     DeclareQueue,
@@ -171,6 +171,7 @@ __all__ = [
     "Directory",
     "Discard",
     "Domain",
+    "DomainLimits",
     "Enlist",
     "Entry",
     "Expecting",

@@ -1,8 +1,8 @@
 """The listeners: each translates one protocol's events into calls of the core, and back."""
 
-from triomq.endpoints.amqp.definitions import declare_all
+from triomq.endpoints.amqp.definitions import LIMITS, OPERATOR_POLICY, declare_all
 from triomq.endpoints.amqp.endpoint import AMQP, AMQPEndpoint
-from triomq.endpoints.amqp.policies import read_policy
+from triomq.endpoints.amqp.policies import read_policy, split_definition
 from triomq.endpoints.base.client import Client, CloseClient
 from triomq.endpoints.base.context import BrokerContext, DomainAccess
 from triomq.endpoints.base.domain_work import ClientEnded
@@ -42,7 +42,9 @@ __all__ = [
     "DMP",
     "EMQP",
     "GROUP",
+    "LIMITS",
     "MTL",
+    "OPERATOR_POLICY",
     "TLS",
     "AMQPEndpoint",
     "BrokerContext",
@@ -84,5 +86,6 @@ __all__ = [
     "peer_spec",
     "read_policy",
     "shared_peers",
+    "split_definition",
     "to_amqp",
 ]

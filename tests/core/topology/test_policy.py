@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
@@ -47,25 +48,22 @@ def test_highest_priority_holds_and_the_first_of_equals() -> None:
     low, first, second = policy("a"), policy("a", priority=2), policy("a", priority=2)
     other = policy("b", priority=9)
     policies = Policies([low, first, second, other])
-    assert policies.of_queue("a") is first
+    assert policies.of_queue("a", QueueOptions()) is first
     assert policies.of_sink("ab") is other
-    assert policies.of_queue("c") is None
+    assert policies.of_queue("c", QueueOptions()) is None
     assert policies.all == (low, first, second, other)
 
 
 def test_pattern_is_found_anywhere_unless_it_says_where() -> None:
     policies = Policies([policy(r"^log\.", name="logs"), policy("shop", name="shop")])
-    assert [getattr(policies.of_queue(name), "name", None) for name in ("log.a", "a.log.", "my.shop")] == [
-        "logs",
-        None,
-        "shop",
-    ]
+    found = [policies.of_queue(name, QueueOptions()) for name in ("log.a", "a.log.", "my.shop")]
+    assert [policy and policy.name for policy in found] == ["logs", None, "shop"]
 
 
 def test_policy_may_be_about_queues_or_sinks_alone() -> None:
     queues, sinks = policy(to=AppliesTo.QUEUES), policy(to=AppliesTo.SINKS)
     policies = Policies([queues, sinks])
-    assert (policies.of_queue("a"), policies.of_sink("a")) == (queues, sinks)
+    assert (policies.of_queue("a", QueueOptions()), policies.of_sink("a")) == (queues, sinks)
 
 
 def test_pattern_that_is_no_regular_expression_is_refused_with_its_place() -> None:
@@ -109,6 +107,46 @@ def test_stream_has_the_smaller_age_and_segment_and_follows_a_segment_if_it_was_
 ) -> None:
     assert queue_options(QueueOptions(stream=declared), policy(**said)).stream == effective  # type: ignore[arg-type]
     assert queue_options(QueueOptions(), policy(**said)).stream is None  # type: ignore[arg-type]
+
+
+def test_policy_may_be_about_one_type_of_queues() -> None:
+    classic, stream = QueueOptions(), QueueOptions(stream=StreamOptions())
+    quorum = QueueOptions(notes=(("x-queue-type", "quorum"),))
+    by_kind = {
+        AppliesTo.CLASSIC_QUEUES: [classic],
+        AppliesTo.QUORUM_QUEUES: [quorum],
+        AppliesTo.STREAMS: [stream],
+        AppliesTo.QUEUES: [classic, quorum, stream],
+        AppliesTo.ALL: [classic, quorum, stream],
+        AppliesTo.SINKS: [],
+    }
+    for kind, covered in by_kind.items():
+        policies = Policies([policy(to=kind)])
+        assert [one for one in (classic, quorum, stream) if policies.of_queue("q", one) is not None] == covered
+        assert (policies.of_sink("q") is not None) is (kind in (AppliesTo.SINKS, AppliesTo.ALL))
+
+
+def test_operators_policy_holds_beside_the_other() -> None:
+    own = policy(max_length=5, message_ttl=9.0, overflow=Overflow.DROP_HEAD, dead_letter_sink="d", name="own")
+    limits = PolicyOptions(max_length=8, message_ttl=3.0, expires=60.0, overflow=Overflow.REJECT_PUBLISH)
+    operator = Policy("op", "q", limits, operator=True)
+    found = Policies([operator, own]).of_queue("q", QueueOptions())
+    assert found is not None
+    both = msgspec.structs.replace(limits, max_length=5, dead_letter_sink="d")
+    assert (found.name, found.options) == ("own", both)
+    assert Policies([operator]).of_queue("q", QueueOptions()) is operator
+    assert Policies([operator, own]).of_queue("other", QueueOptions()) is own
+    assert Policies([operator]).of_sink("q") is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "said", "effective"), [(None, 5, 5), (3, 5, 3), (0, 5, 5), (5, 0, 5), (0, None, 0)]
+)
+def test_time_of_consumers_is_the_smaller_one_and_0_is_none(
+    declared: int | None, said: int | None, effective: int | None
+) -> None:
+    found = queue_options(QueueOptions(consumer_timeout=declared), policy(consumer_timeout=said))
+    assert found.consumer_timeout == effective
 
 
 async def test_policy_about_streams_drops_old_records_at_once_and_goes_again(harness: Harness) -> None:

@@ -62,7 +62,10 @@ def test_settings_about_nodes_and_disks_are_passed_over() -> None:
         ({"definition": {"x-max_length": 9}}, "definition.x-max_length is no setting of policies; did you mean 'max-l"),
         ({"definition": {"nonsense": 9}}, "definition.nonsense is no setting of policies; known are alternate-exchan"),
         ({"pattern": "(a"}, "pattern: the pattern '(a' of policy 'p' is no regular expression: missing ), "),
-        ({"apply_to": "sinks"}, "apply_to: found 'sinks', allowed are 'queues', 'exchanges', 'all'"),
+        (
+            {"apply_to": "sinks"},
+            "apply_to: found 'sinks', allowed are 'queues', 'classic_queues'",
+        ),
     ],
 )
 def test_mistake_is_shown_with_its_place(changes: dict[str, object], text: str) -> None:

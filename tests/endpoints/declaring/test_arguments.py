@@ -81,8 +81,8 @@ def test_integers_of_any_width_are_alike() -> None:
             f"invalid arg 'x-dead-letter-routing-key' {WHERE}: {{unacceptable_type,signedint}}",
         ),
         (
-            {"x_queue_type": "quorum", "x_delivery_limit": -1},
-            f"invalid arg 'x-delivery-limit' {WHERE}: {{value_negative,-1}}",
+            {"x_queue_type": "quorum", "x_delivery_limit": True},
+            f"invalid arg 'x-delivery-limit' {WHERE}: \"expected integer, got bool\"",
         ),
     ],
     ids=lambda value: None if isinstance(value, str) else "-".join(value),
@@ -169,3 +169,9 @@ def test_consumer_has_no_stream_to_begin_somewhere_in() -> None:
         PreconditionFailed, match=r"^invalid arg 'x-stream-offset' .* of queue type rabbit_classic_queue$"
     ):
         consumer_priority("q", "/", {"x-stream-offset": "first"})
+
+
+def test_delivery_limit_below_nought_is_none_and_is_still_told_to_another_broker() -> None:
+    free = options(x_queue_type="quorum", x_delivery_limit=-1)
+    assert (free.delivery_limit, free.remarks) == (None, (("x-delivery-limit", -1),))
+    assert (free.notes, free.is_quorum) == ((("x-queue-type", "quorum"),), True)

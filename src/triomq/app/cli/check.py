@@ -17,13 +17,28 @@ def check(
         Path | None, typer.Argument(help="A configuration in TOML; the environment is read as well.")
     ] = None,
 ) -> None:
-    """Print what `serve` would do with a configuration and end with 0; or print all that is wrong, and end with 1."""
+    """Print what `serve` would do with a configuration and end with 0; or print all that is wrong, and end with 1.
+
+    What definitions of another broker say that means nothing here is a warning on standard error.
+    """
     try:
         loaded = load_config(config)
     except ConfigError as error:
         fail(str(error))
     for word, value in _summary(loaded):
         typer.echo(f"{word:<9}{value}")
+    _warn(loaded)
+
+
+def _warn(config: Config) -> None:
+    """Print what of the definitions is passed over: it keeps no broker from starting, but holds nothing."""
+    if not config.definitions:
+        return
+    _, added = config.read_definitions()
+    for trouble in added.troubles:
+        typer.echo(f"warning: {config.definitions}: {trouble}", err=True)
+    if added.troubles:
+        typer.echo(f"{len(added.troubles)} words of the definitions are passed over", err=True)
 
 
 def _summary(config: Config) -> list[tuple[str, str]]:

@@ -81,19 +81,19 @@ def import_definitions(
     """Declare exchanges, queues and bindings in a running broker, each in its virtual host."""
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        found = read_definitions(content)
+        found, unread = read_definitions(content)
     except OSError as error:
         fail(f"cannot read {file}: {error.strerror}")
     except RemoteProtocolError as error:
         fail(f"{file}: {error}")
     everything: tuple[_Declared, ...] = (*found.exchanges, *found.queues, *found.bindings)
     wanted = [item for item in everything if not _is_standard(item)]
-    troubles: list[str] = []
+    troubles = unread[:]
     with failing():
         for virtual_host in dict.fromkeys(item.vhost for item in wanted):
             here = [item for item in wanted if item.vhost == virtual_host]
             troubles += _declare(url, virtual_host, here)
-    typer.echo(f"{len(wanted) - len(troubles)} of {len(wanted)} exchanges, queues and bindings are there")
+    typer.echo(f"{len(wanted) - len(troubles) + len(unread)} of {len(wanted)} exchanges, queues and bindings are there")
     _print_ignored(found)
     if troubles:
         fail("\n".join(troubles))

@@ -254,7 +254,7 @@ class QueueState:
 
     def apply_policy(self) -> bool:
         """Apply the policy that the directory has for this queue; return whether its options have changed."""
-        self.policy, before = self.directory.policies.of_queue(self.name), self.options
+        self.policy, before = self.directory.policies.of_queue(self.name, self.declared), self.options
         self.options = queue_options(self.declared, self.policy)
         return self.options != before
 

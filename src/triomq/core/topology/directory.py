@@ -36,7 +36,7 @@ from triomq.core.topology.chores import Chores
 from triomq.core.topology.content_routes import ContentRoutes, queues_among
 from triomq.core.topology.observer import MessageObservers, Observers
 from triomq.core.topology.policy import Policies
-from triomq.core.topology.quotas import Quotas
+from triomq.core.topology.quotas import DomainLimits, Quotas
 from triomq.core.topology.tracer import Tracer
 from triomq.errors import (
     LimitExceeded,
@@ -142,6 +142,10 @@ class Directory:
         self.sinks: dict[str, SinkState] = {}
         self.queues: dict[str, QueueState] = {}
         self.policies = Policies()
+        self.default_queue_type = ""
+        """The type of queues whose declare names none (``x-queue-type``); empty for the usual one."""
+        self.most = DomainLimits()
+        self.connections = 0  # of clients that work in this domain
         self.stages: Stages | None = None  # what waits for its commit, if anything ever did (``stages_of``)
         self.ledgers: Ledgers | None = None  # what groups have leased, if any ever did (``ledgers_of``)
         self.version = 0

@@ -81,6 +81,7 @@ from triomq.errors import (
     ActorStopped,
     ForeignResource,
     HandlerFailed,
+    PreconditionFailed,
     QueueInUse,
     QueueLocked,
     QueueNotEmpty,
@@ -249,6 +250,11 @@ class Domain(DynamicSupervisor):
         if options.durable and owner is None:
             directory.require_store(f"queue {message.name!r}")
         directory.quotas.require(f"declare queue {message.name!r}", user, "queues")
+        most = directory.most.queues
+        if most is not None and len(directory.queues) >= most:
+            raise PreconditionFailed(
+                f"cannot declare queue '{message.name}': queue limit of domain '{directory.name}' ({most}) is reached"
+            )
         self.system.turn.charge(_COST)
         queue = QueueState(message.name, options, directory, owner, message.origin, user=user)
         self._start_queue(queue)

@@ -74,6 +74,10 @@ class StreamOptions(msgspec.Struct, frozen=True):
     deduplicate: bool = False
 
 
+_QUORUM = ("x-queue-type", "quorum")
+"""The note by which the core knows what is a type of its own to AMQP's clients alone."""
+
+
 class QueueOptions(msgspec.Struct, frozen=True):
     """The options of a queue.
 
@@ -120,6 +124,11 @@ class QueueOptions(msgspec.Struct, frozen=True):
     remarks: tuple[tuple[str, object], ...] = ()
     stream: StreamOptions | None = None
     private: bool = False
+
+    @property
+    def is_quorum(self) -> bool:
+        """Whether it was declared as one of RabbitMQ's type quorum, which counts how often messages come back."""
+        return _QUORUM in self.notes
 
     @property
     def is_bounded(self) -> bool:

@@ -7,8 +7,11 @@ file of definitions brings back is never refused.
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
+import msgspec
+
+from triomq.checked import Checked
 from triomq.errors import PreconditionFailed
 
 Resource: TypeAlias = Literal["connections", "channels", "queues", "sinks", "bindings", "steps"]
@@ -18,6 +21,18 @@ MOST_STEPS = 90_000
 """Steps of all bindings of a user, in all sinks, which may lead to each other: a publish through all of them takes some
 15 ms. A user without a limit of bindings has no limit of these.
 """
+
+
+class DomainLimits(Checked, frozen=True, forbid_unknown_fields=True):
+    """What a domain may have at once, whoever made it.
+
+    Args:
+        connections: Connections of clients; None for any number.
+        queues: Queues; None for any number. Those that are there already stay.
+    """
+
+    connections: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    queues: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 class UserLimitReached(PreconditionFailed):

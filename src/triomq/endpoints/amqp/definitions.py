@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from triomq.actors import Request
@@ -47,6 +48,12 @@ _PARTITION_OF = "x-partition-of"
 
 _NO_LIMIT = -1
 """What stands for no limit in RabbitMQ's limits of users."""
+
+OPERATOR_POLICY = "operator_policy"
+"""The component of those parameters that are policies."""
+
+LIMITS = {"max-connections": "connections", "max-queues": "queues"}
+"""Limits of virtual hosts, to ours of domains; any number below 0 is no limit."""
 
 _FORM = "3.10.8"
 """The version of RabbitMQ whose form this is."""
@@ -165,6 +172,8 @@ def _partition_options(found: _DefinedStream) -> QueueOptions:
 
 def _queue_options(found: DefinedQueue) -> QueueOptions:
     arguments, most = dict(found.arguments), None
+    if found.type in ("quorum", "stream"):
+        arguments.setdefault("x-queue-type", found.type)
     is_stream = arguments.get("x-queue-type") == QueueType.STREAM.value
     if is_stream:
         most = arguments.pop("x-max-length", None)  # which clients may not give, and this program may
@@ -194,8 +203,10 @@ def describe(broker: BrokerContext, virtual_hosts: Mapping[str, str]) -> Iterato
     directories = {
         name: broker.domains[domain].directory for name, domain in virtual_hosts.items() if domain in broker.domains
     }
-    for name in directories:
-        yield Definitions(vhosts=[DefinedVirtualHost(name=sayable(name))])
+    for name, directory in directories.items():
+        kind = directory.default_queue_type
+        metadata: dict[str, object] | msgspec.UnsetType = {"default_queue_type": kind} if kind else msgspec.UNSET
+        yield Definitions(vhosts=[DefinedVirtualHost(name=sayable(name), metadata=metadata)])
     for user in broker.users:
         yield Definitions(users=[_defined_user(user)])
         yield from _permissions(user, virtual_hosts)
@@ -235,7 +246,13 @@ def _permissions(user: UserRecord, virtual_hosts: Mapping[str, str]) -> Iterator
 def _describe_domain(virtual_host: str, directory: Directory) -> Iterator[Definitions]:
     vhost = sayable(virtual_host)
     for policy in directory.policies.all:
-        yield Definitions(policies=[_defined_policy(policy, vhost)])
+        defined = _defined_policy(policy, vhost)
+        yield Definitions(parameters=[_parameter(defined)]) if policy.operator else Definitions(policies=[defined])
+    limits = {name: getattr(directory.most, option) for name, option in LIMITS.items()}
+    if set_limits := {name: number for name, number in limits.items() if number is not None}:
+        yield Definitions(
+            parameters=[{"vhost": vhost, "component": "vhost-limits", "name": "limits", "value": set_limits}]
+        )
     for sink in list(directory.sinks.values()):
         if not sink.origin and not sink.name.startswith(RESERVED):
             yield Definitions(exchanges=[_defined_exchange(sink, vhost)])
@@ -258,6 +275,13 @@ def _defined_policy(policy: Policy, vhost: str) -> DefinedPolicy:
         apply_to=next(name for name, kind in APPLY_TO.items() if kind is policy.applies_to),
         priority=policy.priority,
     )
+
+
+def _parameter(policy: DefinedPolicy) -> dict[str, object]:
+    """Describe a policy of the operator, which stands among the parameters."""
+    fields = msgspec.to_builtins(policy)
+    value = {key: fields[key] for key in ("pattern", "definition", "priority", "apply-to")}
+    return {"vhost": policy.vhost, "component": OPERATOR_POLICY, "name": policy.name, "value": value}
 
 
 def _defined_exchange(sink: SinkState, vhost: str) -> DefinedExchange:

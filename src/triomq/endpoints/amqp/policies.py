@@ -10,13 +10,24 @@ from triomq.core import AppliesTo, Overflow, Policy, PolicyOptions
 from triomq.endpoints.declaring import LARGEST_SEGMENT, read_age, write_age
 from triomq.errors import ConfigError, PreconditionFailed
 
-APPLY_TO = {"queues": AppliesTo.QUEUES, "exchanges": AppliesTo.SINKS, "all": AppliesTo.ALL}
+APPLY_TO = {
+    "queues": AppliesTo.QUEUES,
+    "classic_queues": AppliesTo.CLASSIC_QUEUES,
+    "quorum_queues": AppliesTo.QUORUM_QUEUES,
+    "streams": AppliesTo.STREAMS,
+    "exchanges": AppliesTo.SINKS,
+    "all": AppliesTo.ALL,
+}
 """What a policy may apply to, as RabbitMQ calls it."""
 
 _INT64_MAX = (1 << 63) - 1
 
 _LONGEST_TIME = 10 * 365 * 24 * 60 * 60 * 1000
 """Milliseconds that a time may be at most, as for arguments of queues: ten years."""
+
+
+_NO_LIMIT = object()
+"""What a setting reads that sets nothing."""
 
 
 class _Setting(msgspec.Struct, frozen=True):
@@ -52,13 +63,25 @@ def _name(option: str) -> _Setting:
     return _Setting(option, "a text", lambda value: value if isinstance(value, str) else None, lambda value: value)
 
 
+def _read_delivery_limit(value: object) -> object | None:
+    if isinstance(value, bool) or not isinstance(value, int) or value > _INT64_MAX:
+        return None
+    return value if value >= 0 else _NO_LIMIT
+
+
 _OVERFLOWS = {found.value: found for found in Overflow if found is not Overflow.WAIT}
 
 _SETTINGS = {
     "alternate-exchange": _name("alternate"),
     "dead-letter-exchange": _name("dead_letter_sink"),
     "dead-letter-routing-key": _name("dead_letter_key"),
-    "delivery-limit": _number("delivery_limit", 0, _INT64_MAX),
+    "consumer-timeout": _number("consumer_timeout", 0, _LONGEST_TIME, milliseconds=True),
+    "delivery-limit": _Setting(
+        "delivery_limit",
+        "a number; below 0 it is no limit",
+        _read_delivery_limit,
+        lambda value: value,
+    ),
     "expires": _number("expires", 1, _LONGEST_TIME, milliseconds=True),
     "max-age": _Setting(
         "max_age",
@@ -78,9 +101,13 @@ _SETTINGS = {
     "stream-max-segment-size-bytes": _number("segment_bytes", 1, LARGEST_SEGMENT),
 }
 
-_IGNORED = frozenset(
+IGNORED = frozenset(
     (
+        "consumer-disconnected-timeout",
         "dead-letter-strategy",
+        "delayed-retry-max",
+        "delayed-retry-min",
+        "delayed-retry-type",
         "federation-upstream",
         "federation-upstream-pattern",
         "federation-upstream-set",
@@ -93,17 +120,28 @@ _IGNORED = frozenset(
         "initial-cluster-size",
         "max-in-memory-bytes",
         "max-in-memory-length",
+        "member-placement-tag",
         "queue-leader-locator",
         "queue-master-locator",
         "queue-mode",
         "queue-version",
+        "routing-key",
+        "shards-per-node",
+        "stream-filter-size-bytes",
+        "target-group-size",
     )
 )
-"""Settings that RabbitMQ knows, about nodes and disks; policies that come from there may have them."""
+"""Settings that RabbitMQ or one of its plug-ins knows, about nodes and disks; policies from there may have them."""
 
 
 def read_policy(
-    name: str, pattern: str, definition: Mapping[str, object], *, apply_to: str = "all", priority: int = 0
+    name: str,
+    pattern: str,
+    definition: Mapping[str, object],
+    *,
+    apply_to: str = "all",
+    priority: int = 0,
+    operator: bool = False,
 ) -> Policy:
     """Read a policy.
 
@@ -113,6 +151,7 @@ def read_policy(
         definition: Its settings.
         apply_to: One of ``APPLY_TO``.
         priority: The higher one holds.
+        operator: Whether it is the operator's.
 
     Raises:
         ConfigError: Something is wrong; the text begins with where, as a path inside the policy.
@@ -121,9 +160,11 @@ def read_policy(
         raise ConfigError(f"apply_to: found {apply_to!r}, allowed are {', '.join(map(repr, APPLY_TO))}")
     if not definition:
         raise ConfigError(f"definition: found nothing; set one of {', '.join(_SETTINGS)}")
-    settings = {found.option: value for found, value in _read(definition)}
+    if operator and apply_to == "exchanges":
+        raise ConfigError("apply_to: found 'exchanges', but a policy of the operator is about queues alone")
+    settings = {found.option: value for found, value in _read(definition) if value is not _NO_LIMIT}
     try:
-        return Policy(name, pattern, msgspec.convert(settings, PolicyOptions), APPLY_TO[apply_to], priority)
+        return Policy(name, pattern, msgspec.convert(settings, PolicyOptions), APPLY_TO[apply_to], priority, operator)
     except PreconditionFailed as error:
         raise ConfigError(f"pattern: {error}") from None
 
@@ -137,9 +178,28 @@ def _read(definition: Mapping[str, object]) -> list[tuple[_Setting, object]]:
             if read is None:
                 raise ConfigError(f"definition.{key}: found {value!r}, expected {setting.expected}")
             found.append((setting, read))
-        elif key not in _IGNORED:
+        elif key not in IGNORED:
             raise ConfigError(f"definition.{key} is no setting of policies; {_advice(key)}")
     return found
+
+
+def split_definition(definition: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """Return what of another broker's policy can be read here, and a line about each setting that holds nothing."""
+    kept: dict[str, object] = {}
+    troubles = []
+    for key, value in definition.items():
+        setting = _SETTINGS.get(key)
+        if setting is None:
+            troubles.append(f"{key} {'has no effect here' if key in IGNORED else 'is not known here'}")
+        elif setting.read(value) is None:
+            troubles.append(f"{key} is {value!r}, expected {setting.expected}")
+        else:
+            kept[key] = value
+    return kept or {_NOTHING: True}, troubles
+
+
+_NOTHING = "queue-mode"
+"""A setting without effect. A policy that has nothing else keeps others from applying, as it does in RabbitMQ."""
 
 
 def _advice(key: str) -> str:

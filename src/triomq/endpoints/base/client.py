@@ -251,6 +251,11 @@ class Client(DomainWork):
         if not access.may_enter or self.context.users.get(user) is None:  # it was let in before its time was over
             raise AccessRefused(f"user {user!r} may not enter the domain {directory.name!r}")
         self.context.quotas.require("connect", user, "connections")
+        most = directory.most.connections
+        if most is not None and directory.connections >= most:
+            raise AccessRefused(
+                f"access to domain '{directory.name}' refused for user '{user}': connection limit ({most}) is reached"
+            )
         return access
 
     def _work_in(self, session: Session, directory: Directory, access: Access, virtual_host: str) -> None:
@@ -258,6 +263,7 @@ class Client(DomainWork):
         self.virtual_host = virtual_host
         self.forget_last_domain()
         self.context.quotas.take(session.user, "connections")
+        directory.connections += 1
         session.attach()
         self.entered = True
         if (tracer := directory.tracer) is not None:
@@ -482,6 +488,7 @@ class Client(DomainWork):
             self._callbacks.clear()
             self.virtual_host = ""
             self.context.quotas.give(self.session.user, "connections")
+            self.directory.connections -= 1
             self.session.detach()
             if tracer is not None:
                 tracer.left(self.ref)

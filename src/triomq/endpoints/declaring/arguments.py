@@ -70,12 +70,15 @@ def queue_options(
     compared = {argument: value for argument, value in arguments.items() if argument in _COMPARED}
     if kind is not QueueType.QUORUM:
         compared.pop("x-queue-type", None)  # a queue is classic anyway, and streams have options of their own
+    remarks = dict(_others(arguments, (*_QUEUE_ARGUMENTS, *_COMPARED, *_STREAM_ARGUMENTS)))
+    if known.get("delivery_limit", 0) is None:
+        remarks["x-delivery-limit"] = arguments["x-delivery-limit"]  # another broker has a limit without it
     options = QueueOptions(
         durable=durable,
         exclusive=exclusive,
         auto_delete=auto_delete,
         notes=_others(compared, ()),
-        remarks=_others(arguments, (*_QUEUE_ARGUMENTS, *_COMPARED, *_STREAM_ARGUMENTS)),
+        remarks=_others(remarks, ()),
     )
     return msgspec.structs.replace(options, **known)
 
@@ -167,6 +170,13 @@ def _read_count(value: object, where: _Where) -> int:
     return count
 
 
+def _read_limit(value: object, where: _Where) -> int | None:
+    """Read how often a message may come back; below 0 there is no limit, as with RabbitMQ since 4.0."""
+    if isinstance(value, int) and not isinstance(value, bool) and value < 0:
+        return None
+    return _read_count(value, where)
+
+
 def _read_time(value: object, where: _Where) -> float:
     """Read milliseconds, give seconds."""
     milliseconds = _read_number(value, where)
@@ -246,7 +256,7 @@ _QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[object, _Where], object]]] = {
     "x-dead-letter-exchange": ("dead_letter_sink", _read_exchange),
     "x-dead-letter-routing-key": ("dead_letter_key", _read_key),
     "x-max-priority": ("max_priority", _read_priority),
-    "x-delivery-limit": ("delivery_limit", _read_count),
+    "x-delivery-limit": ("delivery_limit", _read_limit),
     "x-single-active-consumer": ("single_active", _read_flag),
     "x-consumer-timeout": ("consumer_timeout", _read_time),
 }

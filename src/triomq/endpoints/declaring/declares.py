@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from triomq.core import Directory, QueueOptions, SinkKind, SinkOptions
 from triomq.endpoints.declaring.arguments import Arguments, queue_options, sink_options
 from triomq.endpoints.declaring.names import RESERVED, STANDARD_EXCHANGES, require_exchange
-from triomq.endpoints.declaring.queue_types import check_named, check_type
+from triomq.endpoints.declaring.queue_types import check_named, check_type, with_default_type
 from triomq.errors import AccessRefused, PreconditionFailed, Refused
 
 
@@ -88,6 +88,9 @@ def declared_queue(
     Raises:
         PreconditionFailed: An argument has a value that it cannot have, or the queue cannot be declared so.
     """
+    if directory.default_queue_type:
+        fits = durable and not (exclusive or auto_delete or is_named_here)
+        arguments = with_default_type(directory.default_queue_type, arguments, fits=fits)
     check_named("" if is_named_here else name, arguments)
     existing = directory.queues.get(name)
     options = queue_options(

@@ -106,6 +106,19 @@ def queue_type(name: str, virtual_host: str, arguments: Mapping[str, object]) ->
         raise PreconditionFailed(f"{place}: \"unsupported queue type '{wanted}'\"") from None
 
 
+def with_default_type(default: str, arguments: Mapping[str, object], *, fits: bool) -> Mapping[str, object]:
+    """Return the arguments of a declare with the default type of queues, as RabbitMQ's virtual hosts have one.
+
+    Args:
+        default: The type.
+        arguments: Those of the declare.
+        fits: Whether the queue is durable, shared and named by its client: others are classic whatever the default is.
+    """
+    if _ARGUMENT in arguments or not (fits or default == QueueType.CLASSIC.value):
+        return arguments
+    return {**arguments, _ARGUMENT: default}
+
+
 def check_named(name: str, arguments: Mapping[str, object]) -> None:
     """Check that a queue without a name may be given one by the broker.
 
@@ -119,7 +132,7 @@ def check_named(name: str, arguments: Mapping[str, object]) -> None:
 
 def is_quorum(options: QueueOptions) -> bool:
     """Return whether a queue was declared as one of the type quorum."""
-    return (_ARGUMENT, QueueType.QUORUM.value) in options.notes
+    return options.is_quorum
 
 
 def type_of(options: QueueOptions) -> QueueType:

@@ -1,10 +1,11 @@
 """Definitions: what a broker consists of, in the form of RabbitMQ's ``export_definitions`` (JSON).
 
 Fields that are not known here are passed over: the file may come from other versions, or from the HTTP interface, which
-says more.
+says more. So is an entry that cannot be read, with a word about it: one of a thousand keeps no broker from starting.
 """
 
 from collections.abc import Iterable
+from typing import get_args, get_type_hints
 
 import msgspec
 
@@ -14,9 +15,15 @@ Arguments = dict[str, object]
 
 
 class DefinedVirtualHost(msgspec.Struct, frozen=True, kw_only=True):
-    """A virtual host."""
+    """A virtual host; its metadata has ``default_queue_type`` where it has one."""
 
     name: str
+    metadata: Arguments | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def default_queue_type(self) -> object:
+        """The type of queues whose declare names none, as it stands there; None if nothing does."""
+        return None if isinstance(self.metadata, msgspec.UnsetType) else self.metadata.get("default_queue_type")
 
 
 class DefinedUser(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,10 +82,11 @@ class DefinedExchange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DefinedQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue."""
+    """A queue; newer versions name its type beside the arguments too."""
 
     name: str
     vhost: str = "/"
+    type: str | msgspec.UnsetType = msgspec.UNSET
     durable: bool = True
     auto_delete: bool = False
     arguments: Arguments = {}
@@ -128,16 +136,39 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 _LISTS = tuple(name for name in Definitions.__struct_fields__ if name != "rabbit_version")
 
 
-def read_definitions(octets: bytes) -> Definitions:
-    """Read definitions.
+def read_definitions(octets: bytes) -> tuple[Definitions, list[str]]:
+    """Read definitions; return them, and which entries were passed over since they cannot be read.
 
     Raises:
         RemoteProtocolError: They are none; the text says where, and shows no value.
     """
     try:
-        return msgspec.json.decode(octets, type=Definitions)
+        raw = msgspec.json.decode(octets, type=dict[str, msgspec.Raw])
+        lists = {name: msgspec.json.decode(raw[name], type=list[msgspec.Raw]) for name in _LISTS if name in raw}
+        version = msgspec.json.decode(raw["rabbit_version"], type=str | None) if "rabbit_version" in raw else None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RemoteProtocolError(f"these are no definitions as RabbitMQ exports them: {error}") from None
+    hints = get_type_hints(Definitions)
+    found: dict[str, list[object]] = {}
+    troubles: list[str] = []
+    for name, entries in lists.items():
+        (kind,) = get_args(hints[name])
+        found[name] = []
+        for number, entry in enumerate(entries):
+            try:
+                found[name].append(_read_entry(entry, kind))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                troubles.append(f"{name}[{number}] cannot be read: {error}")
+    return Definitions(rabbit_version=version, **found), troubles  # type: ignore[arg-type]  # each list has its type
+
+
+def _read_entry(octets: msgspec.Raw, kind: type) -> object:
+    """Read an entry; for a table without anything in it, some versions write an empty list."""
+    try:
+        return msgspec.json.decode(octets, type=kind)
+    except msgspec.ValidationError:
+        fields = msgspec.json.decode(octets, type=dict[str, object])
+        return msgspec.convert({name: {} if value == [] else value for name, value in fields.items()}, kind)
 
 
 def join_definitions(parts: Iterable[Definitions]) -> Definitions:
