@@ -249,6 +249,15 @@ async def read_events(caller: Caller, count: int) -> list[bytes]:
     return [line[4:] for line in data.split(b"\n") if line.startswith(b"id: ")]
 
 
+async def test_events_ask_proxies_to_pass_them_on_at_once(broker: Broker, caller: Caller) -> None:
+    pipe = await caller.make_pipe()
+    page = Caller(broker)
+    await page.stream.send_all(page.peer.encode("GET", pipe.path, b"", {"Accept": "text/event-stream"}))
+    head = bytes(await page.stream.receive_some(4096)).lower()
+    assert b"x-accel-buffering: no\r\n" in head
+    assert b"cache-control: no-cache, no-transform\r\n" in head
+
+
 async def test_messages_come_as_events_and_go_on_behind_the_last_one_that_was_seen(
     broker: Broker, caller: Caller
 ) -> None:

@@ -176,6 +176,10 @@ class ChangePoll(WaitingCall):
         self.pipe.ignore(self)
 
 
+_UNBUFFERED = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
+"""What keeps proxies from holding events back: nginx buffers whole answers, others compress them."""
+
+
 class PipeEventStream(WaitingCall):
     """A GET of a pipe's messages as events; it takes nothing, so a page deletes what it has done."""
 
@@ -193,7 +197,7 @@ class PipeEventStream(WaitingCall):
         seen = self.pipe.messages.get(self.call.request.headers.get("last-event-id", ""))
         if seen is not None:
             self.sent = seen.number
-        self.call.begin_answer(200, {"content-type": restms.EVENTS.name, "cache-control": "no-cache"})
+        self.call.begin_answer(200, {"content-type": restms.EVENTS.name, **_UNBUFFERED})
         if self.call.request.method == "HEAD":
             self.call.end_answer()
             return
