@@ -2,9 +2,12 @@
 
     python benchmarks/stalls.py --only queues bindbomb
 
-Each attack has a broker of its own. Two figures count: the processor time of the longest pass of the broker's loop,
-from one look for events to the next, which other work on the machine does not touch; and the longest time that the
-healthy client waited for a confirm, which it does. ``--source`` runs a broker of another version.
+Each attack has a broker of its own, with all doors open. Two figures count: the processor time of the longest pass of
+the broker's loop, from one look for events to the next, which other work on the machine does not touch; and the longest
+time that the healthy client waited for a confirm, which it does. ``--source`` runs a broker of another version,
+``--size 0.05`` sends a twentieth of the usual numbers, and ``--most 20`` fails where a pass took more milliseconds.
+
+The attacks of AMQP's topology are here, those of the other doors in ``stallsides``, a file for each door.
 """
 
 import argparse
@@ -17,12 +20,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import product
 
 import msgspec
 import trio
 
+import stallsides
 from loadgen import frames
 from loadgen.connection import CHANNEL, Address, Connection
 
@@ -36,7 +41,9 @@ class Options(msgspec.Struct, frozen=True):
     only: list[str]
     source: str | None
     serve: bool
+    stacks: bool
     size: float
+    most: float
 
 
 # The broker
@@ -52,16 +59,31 @@ class Passes(trio.abc.Instrument):
     def reset(self) -> None:
         """Forget what was seen."""
         self._began: float | None = None
+        self.since: float | None = None
+        self._step = time.thread_time()
         self._gc = 0.0
         self.worst = 0.0
         self.worst_gc = 0.0
+        self.longest_step, self.where = 0.0, ""
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Begin a step of a task."""
+        self._step = time.thread_time()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """End it, and remember whose the longest was."""
+        taken = time.thread_time() - self._step
+        if taken > self.longest_step:
+            self.longest_step, self.where = taken, task.name.rpartition(".")[2]
 
     def after_io_wait(self, timeout: float) -> None:
         """Begin a pass."""
         self._began = time.thread_time()
+        self.since = time.perf_counter()
 
     def before_io_wait(self, timeout: float) -> None:
         """End a pass."""
+        self.since = None
         if self._began is not None:
             self.worst = max(self.worst, time.thread_time() - self._began)
 
@@ -73,33 +95,75 @@ class Passes(trio.abc.Instrument):
             self.worst_gc = max(self.worst_gc, time.thread_time() - self._gc)
 
 
-def serve() -> None:
+class Stacks(threading.Thread):
+    """Looks every two milliseconds where the loop is, in passes that have taken ten on the clock."""
+
+    def __init__(self, passes: Passes) -> None:
+        """Look at the loop of the thread that makes it."""
+        super().__init__(daemon=True)
+        self._passes = passes
+        self._loop = threading.get_ident()
+        self.seen: Counter[str] = Counter()
+
+    def run(self) -> None:
+        """Look."""
+        while True:
+            time.sleep(0.002)
+            began = self._passes.since
+            if began is not None and time.perf_counter() - began > 0.01:
+                names = []
+                frame = sys._current_frames().get(self._loop)
+                while frame is not None:
+                    names.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+                    frame = frame.f_back
+                self.seen[" < ".join(names[:12])] += 1
+
+    def show(self) -> None:
+        """Print where it was most often."""
+        for names, count in self.seen.most_common(6):
+            print(f"    {count:5} {names}", file=sys.stderr)
+        self.seen.clear()
+
+
+def serve(*, with_stacks: bool) -> None:
     """Run a broker that answers lines on standard input with what its loop has been through."""
     import trio
 
     from triomq.app import open_broker
     from triomq.core import Policy, PolicyOptions
-    from triomq.endpoints import AMQP
+    from triomq.endpoints import AMQP, EMQP, MTL, MicroMsg, RestMS, Tap
 
     passes = Passes()
+    stacks = Stacks(passes)
+    if with_stacks:
+        stacks.start()
     gc.callbacks.append(passes.collecting)
     gc.set_threshold(20_000, 5, 500)  # as `triomq serve` has it
 
     async def main() -> None:
-        config = AMQP(host="127.0.0.1", port=0, channel_max=65_535)
-        async with open_broker(config, users={"eve": "eve", "bob": "bob"}) as broker:
-            print(broker.listening[0].port, flush=True)
+        here = "127.0.0.1"
+        doors = (
+            AMQP(host=here, port=0, channel_max=65_535),
+            RestMS(host=here, port=0),
+            MicroMsg(host=here, port=0, dynamic_queues=True, dynamic_topics=True),
+            EMQP(host=here, port=0, topic_port=0, user="eve"),
+            MTL(host=here, port=0),
+            Tap(host=here, port=0),
+        )
+        async with open_broker(*doors, users={"eve": "eve", "bob": "bob"}, drain=0) as broker:
+            print(json.dumps({type(each.config).__name__: each.port for each in broker.listening}), flush=True)
             trio.lowlevel.add_instrument(passes)
             for length in range(1, 1_000_000):
                 line = (await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)).strip()
                 if line == "reset":
+                    stacks.show()
                     passes.reset()
                 elif line == "policies":
                     await broker.set_policies([Policy("p", ".", PolicyOptions(max_length=length))])
                 elif not line:
                     return
                 queues = len(broker.directory.queues)
-                print(json.dumps([passes.worst, passes.worst_gc, queues]), flush=True)
+                print(json.dumps([passes.worst, passes.worst_gc, queues, passes.where]), flush=True)
 
     trio.run(main)
 
@@ -111,16 +175,17 @@ class Broker:
         """Wait until it listens."""
         self._process = process
         assert process.stdout is not None
-        self.port = int(process.stdout.readline())
+        self.ports: dict[str, int] = json.loads(process.stdout.readline())
+        self.port = self.ports["AMQP"]
 
-    def ask(self, line: str = "show") -> list[float]:
-        """Ask for its figures."""
+    def ask(self, line: str = "show") -> tuple[float, float, float, str]:
+        """Ask for the longest pass, the longest of the collector, how many queues, and whose the longest step was."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
-        found: list[float] = json.loads(self._process.stdout.readline())
-        return found
+        worst, collecting, queues, where = json.loads(self._process.stdout.readline())
+        return worst, collecting, queues, where
 
     def settle(self) -> None:
         """Wait until the number of queues stays the same, and a little more."""
@@ -134,11 +199,11 @@ class Broker:
 
 
 @contextlib.contextmanager
-def open_broker_process(source: str | None) -> Iterator[Broker]:
+def open_broker_process(source: str | None, *, with_stacks: bool) -> Iterator[Broker]:
     """Run a broker, of another version if there is another source."""
     environment = dict(os.environ, **({} if source is None else {"PYTHONPATH": source}))
     with subprocess.Popen(
-        [sys.executable, __file__, "--serve"],
+        [sys.executable, __file__, "--serve", *(["--stacks"] if with_stacks else [])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -425,35 +490,39 @@ ATTACKS: dict[str, Callable[[Broker, float], Iterator[str]]] = {
         hashes,
         bindings,
         sinks,
+        *stallsides.ATTACKS,
     )
 }
 
 
-def show(attack: str, what: str, broker: Broker, healthy: Healthy) -> None:
-    """Print a line of the table, and begin anew."""
-    worst, collecting, _ = broker.ask()
+def show(attack: str, what: str, broker: Broker, healthy: Healthy) -> float:
+    """Print a line of the table, and begin anew; return the longest pass, in milliseconds."""
+    worst, collecting, _, where = broker.ask()
     print(
-        f"{attack:14} pass {worst * 1e3:8.1f} ms  collector {collecting * 1e3:7.1f} ms  "
-        f"healthy {healthy.worst * 1e3:8.1f} ms  {what}{healthy.error and f' ({healthy.error})'}",
+        f"{attack:22} pass {worst * 1e3:8.1f} ms  collector {collecting * 1e3:7.1f} ms  "
+        f"healthy {healthy.worst * 1e3:8.1f} ms  {where:24.24}  {what}{healthy.error and f' ({healthy.error})'}",
         flush=True,
     )
     healthy.worst = 0.0
     broker.ask("reset")
+    return worst * 1e3
 
 
-def run(name: str, options: Options) -> None:
-    """Run one attack."""
-    with open_broker_process(options.source) as broker:
+def run(name: str, options: Options) -> float:
+    """Run one attack; return the longest pass of its broker, in milliseconds."""
+    longest = 0.0
+    with open_broker_process(options.source, with_stacks=options.stacks) as broker:
         healthy = Healthy(broker)
         time.sleep(0.5)
         broker.ask("reset")
         healthy.worst, before = 0.0, ""
         for what in ATTACKS[name](broker, options.size):
             if before:
-                show(name, before, broker, healthy)
+                longest = max(longest, show(name, before, broker, healthy))
             before = what
-        show(name, before, broker, healthy)
+        longest = max(longest, show(name, before, broker, healthy))
         healthy.stop()
+    return longest
 
 
 def main() -> None:
@@ -462,13 +531,16 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=ATTACKS, default=list(ATTACKS))
     parser.add_argument("--source", help="the folder of another version's source")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--stacks", action="store_true", help="show where the loop was in long passes")
     parser.add_argument("--size", type=float, default=1.0, help="a part of the usual numbers")
+    parser.add_argument("--most", type=float, default=float("inf"), help="milliseconds that a pass may take")
     options = msgspec.convert(vars(parser.parse_args()), Options)
     if options.serve:
-        serve()
+        serve(with_stacks=options.stacks)
         return
-    for name in options.only:
-        run(name, options)
+    longest = {name: run(name, options) for name in options.only}
+    if over := [name for name, milliseconds in longest.items() if milliseconds > options.most]:
+        sys.exit(f"passes of more than {options.most} ms: {', '.join(over)}")
 
 
 if __name__ == "__main__":

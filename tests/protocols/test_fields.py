@@ -1,6 +1,7 @@
 """Field tables: every type, both ways, at any depth, against an independent implementation."""
 
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 
 import pamqp.decode
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from triomq.errors import LocalProtocolError, RemoteProtocolError
 from triomq.protocols import FieldValue, Timestamp, Typed, decode_table, encode_table
-from triomq.protocols.fields import TooManyFields, check_table, encode_short_string, read_table
+from triomq.protocols.fields import VALUE_SIZES, TooManyFields, check_table, encode_short_string, read_table
 
 names = st.text(max_size=20).filter(lambda text: len(text.encode()) < 256)
 leaves: st.SearchStrategy[FieldValue] = st.one_of(
@@ -228,3 +229,50 @@ def test_we_read_what_another_implementation_writes() -> None:
     assert decode_table(pamqp.encode.field_table(PLAIN)) == PLAIN  # type: ignore[arg-type]  # its alias is narrower
     octets = pamqp.encode.field_table({"x": bytearray(b"\xff"), "d": Decimal("3.25"), "n": 70000, "s": 300})
     assert decode_table(octets) == {"x": b"\xff", "d": Decimal("3.25"), "n": 70000, "s": 300}
+
+
+CODES = st.sampled_from(b"tbBsUuIilLfdDSATFVxz")
+
+
+@st.composite
+def nearly_tables(draw: st.DrawFn) -> bytes:
+    """Draw what is a table, or would be one but for an octet or a length."""
+
+    def container(named: bool, depth: int) -> bytes:
+        inside = b""
+        for _ in range(draw(st.integers(0, 4))):
+            code = draw(CODES)
+            key = encode_short_string(draw(st.text("ab", max_size=2))) if named else b""
+            if code in b"AF":
+                value = container(code == ord("F"), depth + 1) if depth < 3 else struct.pack(">I", 0)
+            elif code in b"Sx":
+                text = draw(st.binary(max_size=3))
+                value = struct.pack(">I", len(text)) + text
+            else:
+                value = draw(st.binary(min_size=VALUE_SIZES.get(code, 0), max_size=VALUE_SIZES.get(code, 0)))
+            inside += key + bytes((code,)) + value
+        return struct.pack(">I", max(0, len(inside) + draw(st.sampled_from([0] * 9 + [-1, 1])))) + inside
+
+    return container(True, 0)
+
+
+def verdict(read: Callable[[], int]) -> int | type[Exception]:
+    try:
+        return read()
+    except RemoteProtocolError as error:
+        return type(error)
+
+
+@given(nearly_tables(), st.integers(0, 12))
+def test_checking_a_table_finds_what_reading_it_does(octets: bytes, most: int) -> None:
+    assert verdict(lambda: check_table(octets, 0)) == verdict(lambda: read_table(octets)[1])
+    checked, read = verdict(lambda: check_table(octets, 0, most)), verdict(lambda: read_table(octets, most=most)[1])
+    assert checked == read or TooManyFields in (checked, read)  # which of two faults comes first may differ
+
+
+@pytest.mark.parametrize("value", [[None] * 5, {str(number): number for number in range(5)}, [[]] * 5, ["a"] * 5])
+def test_values_of_a_table_are_counted_also_where_it_is_only_checked(value: FieldValue) -> None:
+    octets = encode_table({"a": value})
+    assert check_table(octets, 0, 6) == len(octets)
+    with pytest.raises(TooManyFields):
+        check_table(octets, 0, 5)

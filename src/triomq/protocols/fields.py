@@ -37,6 +37,7 @@ Rules:
 - Nothing here recurses, neither reading nor writing. 128 KiB of a peer's octets nest 20,000 tables, and a recursive
   reader would end in ``RecursionError`` far before that. A list of the containers that are open takes its place. Where
   deep nesting has no use, in the arguments of methods, the caller sets a limit.
+- 128 KiB have room for 130,000 values, which take a twentieth of a second. So a broker sets a limit for these as well.
 - Octets of a peer are a table or raise ``RemoteProtocolError``; a table takes exactly the octets that its length has.
   A value of our own that cannot be written raises ``LocalProtocolError``.
 - Names need not be UTF-8: they are decoded with ``surrogateescape``, and leave as they came. String values that are not
@@ -44,6 +45,7 @@ Rules:
 - The broker decodes few tables: headers of messages are checked (``check_table``) and passed on as octets.
 """
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -153,6 +155,11 @@ def _read_value(code: int, data: bytes, position: int) -> tuple[FieldValue, int]
     return reader(data, position)
 
 
+MOST_VALUES = 8_192
+"""Values that a broker takes in a table of a method or of a message's headers, which it may have to read several times:
+in 3 ms for as many. 128 KiB have room for 130,000."""
+
+
 class TooManyFields(RemoteProtocolError):
     """A table has more values than its reader takes."""
 
@@ -194,7 +201,7 @@ def _read_table(
             container, stop = outer.pop()
         room -= 1
         if room == -1:
-            raise TooManyFields("a table has more values than its reader takes")
+            raise TooManyFields(_TOO_MANY)
         key = ""
         if type(container) is dict:
             start = position + 1
@@ -243,13 +250,76 @@ def decode_table(data: bytes, *, typed: bool = False) -> dict[str, FieldValue]:
     return table
 
 
-def check_table(data: bytes, position: int) -> int:
+def check_table(data: bytes, position: int, most: int = 0) -> int:
     """Return where the table at ``position`` ends, once every octet of it was found to be in order.
 
+    It finds what ``read_table`` would, without making any value of it: in a third of the time, and neighbours in an
+    array in a tenth.
+
+    Args:
+        data: octets that hold the table, and perhaps more.
+        position: where the table's four octets of length stand.
+        most: as for ``read_table``.
+
     Raises:
+        TooManyFields: there are more values.
         RemoteProtocolError: the octets are no table.
     """
-    return read_table(data, position)[1]
+    try:
+        return _check_table(data, position, most or len(data))
+    except (struct.error, IndexError):
+        raise RemoteProtocolError("a table ends in the middle of a field") from None
+
+
+def _check_table(data: bytes, position: int, room: int) -> int:
+    in_table = True
+    position, stop = _enter(data, position, len(data))
+    outer: list[tuple[bool, int]] = []
+    while True:
+        while position == stop:
+            if not outer:
+                return stop
+            in_table, stop = outer.pop()
+        if in_table:
+            position += 1 + data[position]
+        elif data[position] in VALUE_SIZES:
+            run = _RUN.match(data, position, stop)
+            if run is None:
+                raise RemoteProtocolError("a field is longer than the table that holds it")
+            room -= len(_ONE.findall(data, position, run.end()))
+            if room < 0:
+                raise TooManyFields(_TOO_MANY)
+            position = run.end()
+            continue
+        room -= 1
+        if room < 0:
+            raise TooManyFields(_TOO_MANY)
+        code = data[position]
+        size = VALUE_SIZES.get(code)
+        if size is not None:
+            position += 1 + size
+        elif code in _INSIDE:
+            outer.append((in_table, stop))
+            in_table = code == _TABLE
+            position, stop = _enter(data, position + 1, stop)
+            continue
+        elif code in _STRINGS:
+            position += 5 + _LONG.unpack_from(data, position + 1)[0]
+        else:
+            raise RemoteProtocolError(f"unknown field type {chr(code)!r}; known are tbBsUuIilLfdDSATFVx")
+        if position > stop:
+            raise RemoteProtocolError("a field is longer than the table that holds it")
+
+
+_TOO_MANY = "a table has more values than its reader takes"
+_INSIDE = frozenset((_TABLE, _ARRAY))
+_STRINGS = frozenset((ord("S"), ord("x")))
+
+_ONE = re.compile(
+    b"|".join(re.escape(bytes((code,))) + b".{%d}" % size for code, size in VALUE_SIZES.items()), re.DOTALL
+)
+_RUN = re.compile(b"(?:" + _ONE.pattern + b"){1,65536}+", re.DOTALL)
+"""Values of an array whose sizes their types tell."""
 
 
 # Writing

@@ -69,8 +69,14 @@ def _fields_of(flags: int) -> tuple[tuple[str, int], ...]:
     return tuple((name, size) for flag, name, size in _FIELDS if flags & flag)
 
 
-def check_properties(data: bytes, position: int, stop: int) -> None:
+def check_properties(data: bytes, position: int, stop: int, most: int = 0) -> None:
     """Find that ``data[position:stop]`` is property flags and the fields they announce, to the octet.
+
+    Args:
+        data: octets that hold them, and perhaps more.
+        position: where the flags stand.
+        stop: where the last field ends.
+        most: how many values the header table may have; 0 for as many as there are.
 
     Raises:
         RemoteProtocolError: it is not.
@@ -82,7 +88,7 @@ def check_properties(data: bytes, position: int, stop: int) -> None:
             if size >= 0:
                 position += size or 1 + data[position]
             else:
-                position = check_table(data, position)
+                position = check_table(data, position, most)
     except IndexError:
         position = -1
     if position != stop:

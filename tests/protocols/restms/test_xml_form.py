@@ -15,7 +15,7 @@ from triomq.protocols.restms import (
     parse,
     render,
 )
-from triomq.protocols.restms.limits import DEEPEST, MOST_ELEMENTS
+from triomq.protocols.restms.limits import DEEPEST, MOST_ATTRIBUTES, MOST_ELEMENTS
 
 
 def read(body: bytes | str, charset: str = "") -> Document:
@@ -151,10 +151,20 @@ def test_elements_are_limited() -> None:
     assert problem(f"<restms>{'<new/>' * MOST_ELEMENTS}</restms>").status == 413
 
 
-def test_attributes_are_as_long_and_as_many_as_the_document() -> None:
+def test_attributes_are_limited_in_one_element_and_in_all() -> None:
+    def many(count: int) -> str:
+        return " ".join(f"a{n}='>'" for n in range(count))
+
+    assert read(f"<restms><feed {many(MOST_ATTRIBUTES)}>==</feed></restms>").feeds == (FeedElement(),)
+    assert problem(f"<restms><feed {many(MOST_ATTRIBUTES + 1)}/></restms>").status == 413
+    half = f"<feed {many(MOST_ATTRIBUTES // 2 + 1)}/>"
+    assert problem(f"<restms>{half}{half}</restms>").status == 413
+    text = "=" * 2 * MOST_ATTRIBUTES
+    assert read(f"<restms><message><content>{text}</content></message></restms>").messages[0].contents[0].value == text
+
+
+def test_attributes_are_as_long_as_the_document() -> None:
     assert title_of(f'<restms><feed title="{"x" * 1_000_000}"/></restms>') == "x" * 1_000_000
-    many = " ".join(f'a{n}=""' for n in range(50_000))
-    assert read(f"<restms><feed {many}/></restms>").feeds == (FeedElement(),)
     assert title_of(f'<restms><feed title="a" {"y" * 1_000_000}="x"/></restms>') == "a"
 
 

@@ -36,8 +36,11 @@ _LONGEST = 256
 _LOOK = 2
 """What it costs to decode properties, in queue pushes, besides what trying guards costs."""
 
-_DECODED = 256
-"""Octets of properties that are decoded in the time of a queue push."""
+_SMALL = 512
+"""Octets of properties that are decoded in the time of that."""
+
+_DECODED = 16
+"""Octets of larger ones that are decoded in the time of a queue push, where they have very many values."""
 
 Queues = tuple["Ref", ...]
 Way = tuple[str, tuple[str, ...]]
@@ -114,7 +117,7 @@ class ContentRoute:
     def _look_up(self, codec: int, encoded: bytes) -> Queues:
         """Look into properties that are not remembered."""
         directory = self._directory
-        directory.spend(_LOOK + len(encoded) // _DECODED)
+        directory.spend(_LOOK if len(encoded) < _SMALL else len(encoded) // _DECODED)
         queues = None if self._groups is None else self._ask_guards(codec, encoded)
         if queues is None:
             queues = self._routes.route(self._way, codec, encoded).queues

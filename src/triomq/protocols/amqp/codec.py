@@ -10,7 +10,7 @@ import msgspec
 from triomq.errors import LocalProtocolError, RemoteProtocolError
 from triomq.protocols.amqp.codes import PeerError, show_octets
 from triomq.protocols.amqp.methods import METHODS, Method, Row
-from triomq.protocols.fields import FieldValue, encode_short_string, encode_table, read_table
+from triomq.protocols.fields import MOST_VALUES, FieldValue, encode_short_string, encode_table, read_table
 
 # A table in a method's arguments may nest so deep: no client needs more, and comparing or printing arguments recurses.
 # Headers of messages are passed on as octets and nest as they like.
@@ -51,7 +51,7 @@ def _read_long_string(data: bytes, position: int) -> tuple[_Value, int]:
 
 
 def _read_table(data: bytes, position: int) -> tuple[_Value, int]:
-    return read_table(data, position, deepest=DEEPEST_ARGUMENTS)
+    return read_table(data, position, deepest=DEEPEST_ARGUMENTS, most=MOST_VALUES)
 
 
 def _number_reader(form: struct.Struct) -> _Reader:

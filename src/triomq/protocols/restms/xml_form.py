@@ -16,7 +16,15 @@ import msgspec
 
 from triomq.protocols.restms.documents import KINDS, ContentElement, Document, Element, FeedElement
 from triomq.protocols.restms.escapes import MARK, NOT_IN_XML, escape, unescape
-from triomq.protocols.restms.limits import DEEPEST, MOST_ELEMENTS, Unreadable, refuse_depth, refuse_elements
+from triomq.protocols.restms.limits import (
+    DEEPEST,
+    MOST_ATTRIBUTES,
+    MOST_ELEMENTS,
+    Unreadable,
+    refuse_attributes,
+    refuse_depth,
+    refuse_elements,
+)
 from triomq.protocols.restms.problems import Problem, shown
 
 NAMESPACE: Final = "http://www.restms.org/schema/restms"
@@ -37,6 +45,9 @@ _BEGIN: Final = f'<?xml version="1.0" encoding="UTF-8"?>\n<restms xmlns="{NAMESP
 _CARRIED: Final = bytes((9, 10, 13, *range(32, 256)))
 _PLAIN_TEXT: Final = bytes(sorted(set(_CARRIED) - set(b"&<>\r")))
 _PLAIN: Final = bytes(sorted(set(_PLAIN_TEXT) - set(b'"\t\n')))
+_TAG: Final = re.compile(rb"""[^"'>]*+(?:"[^"]*+"?[^"'>]*+|'[^']*+'?[^"'>]*+)*+""")
+"""The rest of a tag behind its ``<``, before its ``>``."""
+
 _NONCHARACTERS: Final = re.compile(b"\xef\xbf[\xbe\xbf]")  # U+FFFE and U+FFFF
 
 
@@ -59,7 +70,20 @@ def parse_xml(body: bytes, charset: str = "") -> Document | Problem:
     return Problem("unreadable", f"the document is no XML: {reason} at {where}; send well-formed XML in UTF-8")
 
 
+def _has_wide_tag(body: bytes) -> bool:
+    """Return whether there may be a tag with too many attributes; expat reports one when it has read all of them."""
+    if body.count(b"=") <= MOST_ATTRIBUTES:
+        return False
+    # No attribute has a "<" in it. Behind the tag there may be text, with any number of "=".
+    return any(
+        part.count(b"=") > MOST_ATTRIBUTES and _TAG.match(part)[0].count(b"=") > MOST_ATTRIBUTES  # type: ignore[index]
+        for part in body.split(b"<")
+    )
+
+
 def _parse(body: bytes, charset: str | None) -> Document:
+    if _has_wide_tag(body):
+        raise refuse_attributes()
     reader = _TreeBuilder()
     parser = expat.ParserCreate(charset)
     parser.StartElementHandler = reader.start
@@ -79,7 +103,7 @@ class _TreeBuilder:
     one that is passed over, and ``mark`` how many pieces of text there were before.
     """
 
-    __slots__ = ("count", "current", "kinds", "mark", "path", "root", "skipped", "texts")
+    __slots__ = ("attributes", "count", "current", "kinds", "mark", "path", "root", "skipped", "texts")
 
     def __init__(self) -> None:
         self.root: dict[str, Any] = {}
@@ -87,12 +111,15 @@ class _TreeBuilder:
         self.kinds = _ROOT
         self.path: list[tuple[dict[str, Any], dict[str, type[Element]]]] = []
         self.texts: list[str] = []
-        self.count = self.skipped = self.mark = 0
+        self.count = self.attributes = self.skipped = self.mark = 0
 
     def start(self, name: str, attributes: dict[str, Any]) -> None:
         self.count += 1
         if self.count > MOST_ELEMENTS:
             raise refuse_elements()
+        self.attributes += len(attributes)
+        if self.attributes > MOST_ATTRIBUTES:
+            raise refuse_attributes()
         kind = None if self.skipped else self.kinds.get(name)
         if kind is None:
             name = name.rpartition(":")[2]
