@@ -101,6 +101,7 @@ class RouterClient(Client):
         self.gathered: list[Frames] = []
         """Messages that ``handle`` has looked at, and whose work is done by ``work_off`` when all are looked at."""
         self._outgoing: list[Batch] = []
+        self._later: list[Frames] = []  # what has come, and was too much for one turn
 
     def _admit(self, user: str, directory: Directory) -> Access:
         return Access(ALL) if self._listener.is_internal else super()._admit(user, directory)
@@ -139,12 +140,36 @@ class RouterClient(Client):
 
     @final
     def received(self, messages: list[Frames]) -> None:
-        """Work off what has come, in a turn; what must wait is parked, and what is too much is refused."""
+        """Work off what has come, in a turn; what must wait is parked, and what is too much is refused.
+
+        What is more than one turn should do is done in further ones, in its order; meanwhile ``is_behind``.
+        """
         self._last_message = trio.current_time()
+        if self._later:
+            self._later += messages
+        else:
+            self._work_through(messages)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some of what has come waits for a turn of its own: its listener should not read more of the peer."""
+        return bool(self._later)
+
+    def _work_on(self) -> None:
+        """Go on with what was too much for one turn."""
+        later, self._later = self._later, []
+        self._work_through(later)
+
+    def _work_through(self, messages: list[Frames]) -> None:
+        turn = self.system.turn
         place = 0
         while place < len(messages):
             if self._left:
                 return
+            if place and turn.exhausted:
+                self._later = messages[place:]
+                self.in_turn(self._work_on)
+                break
             if not self._parked and not self._is_closing and (count := self.handle_run(messages, place)):
                 place += count
                 continue

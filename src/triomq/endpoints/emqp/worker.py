@@ -60,10 +60,17 @@ from triomq.protocols.emqp import (
 )
 
 if TYPE_CHECKING:
+    from triomq.core import Domain
     from triomq.endpoints.emqp.peer import EMQPPeer
 
 _TIMES: Final = 100
 """Jobs of each queue whose times are remembered."""
+
+_LOST_AT_ONCE: Final = 100
+"""Jobs of a lost worker that are put back in one step."""
+
+_LOST_COST: Final = 3
+"""What each of them counts against the turn's budget, in queue pushes."""
 
 _GRACE: Final = 5.0
 """Seconds that a worker has to end a job itself, and to say so."""
@@ -384,19 +391,52 @@ class WorkerSide:
             settle(batch, Outcome.ACCEPT, self._positions)
 
     def lost(self) -> None:
-        """Put back the jobs that are out with a worker that is lost, or give them up."""
+        """Put back the jobs that are out with a worker that is lost, or give them up; very many in several turns."""
         self.settle()
         if hold := self._peer.hub.jobs.hold:
             hold.gone(self.booked)
-        out, self.out = self.out, {}
-        for job in out.values():
-            if job.entry is not None:
-                self.booked.lost(job)
-                continue
-            if not job.may_be_repeated:
-                self._peer.count("lost", "a job was lost with its worker", request=_shown(job.request))
-                answer(self._peer, job, b'{"value": "WorkerLost"}', LOST)
-            settle(job.batch, Outcome.REQUEUE if job.may_be_repeated else Outcome.REJECT, (job.position,))
+        lost = _LostJobs(self, list(self.out.values()))
+        self.out = {}
+        if self._peer.hub.is_stopping:
+            while lost.go_on():
+                pass
+        elif lost.go_on():
+            self._peer.directory.chores.add(lost)
+
+    def lose(self, job: DispatchedJob) -> None:
+        """Put back a job of a worker that is lost, or give it up."""
+        if job.entry is not None:
+            self.booked.lost(job)
+            return
+        if not job.may_be_repeated:
+            self._peer.count("lost", "a job was lost with its worker", request=_shown(job.request))
+            answer(self._peer, job, b'{"value": "WorkerLost"}', LOST)
+        settle(job.batch, Outcome.REQUEUE if job.may_be_repeated else Outcome.REJECT, (job.position,))
+
+
+class _LostJobs:
+    """A chore: put back what was out with a worker, which may have had ten thousand slots.
+
+    Args:
+        side: The worker's.
+        jobs: What was out.
+    """
+
+    def __init__(self, side: WorkerSide, jobs: list[DispatchedJob]) -> None:
+        self._side = side
+        self._jobs = iter(jobs)
+
+    def go_on(self) -> bool:
+        """Put back some; return whether there may be more."""
+        some = list(islice(self._jobs, _LOST_AT_ONCE))
+        for job in some:
+            self._side.lose(job)
+        return len(some) == _LOST_AT_ONCE
+
+    def step(self, domain: "Domain") -> bool:
+        """Put back some, as a chore."""
+        domain.system.turn.charge(_LOST_AT_ONCE * _LOST_COST)
+        return self.go_on()
 
 
 def _shown(msgid: bytes) -> str:

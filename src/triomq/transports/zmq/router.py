@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from math import inf
+from time import perf_counter
 from typing import Any, Final
 
 import trio
@@ -52,6 +53,9 @@ OUTBOX_BYTES: Final = 1024 * 1024
 
 _FRAME: Final = 64
 """Bytes that a frame in an outbox counts beside its content: the object and its place."""
+
+_LONG: Final = 0.003
+"""Seconds for which peers' messages are passed on without letting others run."""
 
 _RETRY: Final = 0.02
 """Seconds until outboxes are tried again, should no wake-up tell that there is room."""
@@ -214,7 +218,7 @@ class Router(ZMQSocket):
         try:
             while True:
                 if found := self._receive_all():
-                    self._received(found)
+                    await self._pass_on(found)
                 if self._outboxes:
                     self._send_waiting()
                 if self.events() & _IN:
@@ -225,6 +229,15 @@ class Router(ZMQSocket):
             return
         finally:
             self._wanted.remove(_IN)
+
+    async def _pass_on(self, found: Received) -> None:
+        """Pass on what has come, one peer after the other: a checkpoint lets others run where that takes long."""
+        began = perf_counter()
+        for peer, messages in found.items():
+            self._received({peer: messages})
+            if perf_counter() - began > _LONG:
+                await trio.lowlevel.checkpoint()
+                began = perf_counter()
 
     def _waking(self) -> None:
         """Let ``run`` end its wait soon: there is something now that has a time."""

@@ -16,6 +16,9 @@ from triomq.protocols.emqp import NO_EXTENSION, Extension, JobState, StatesAsked
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.peer import EMQPPeer
 
+_COST: Final = 3
+"""What telling where one job is counts against the turn's budget, in queue pushes."""
+
 _WORDS: Final = {"queued": "waiting", "cancelling": "running"}
 """What is said of stages, where it is not the same word."""
 
@@ -33,6 +36,7 @@ class _Question:
         self._msgid = event.msgid
         self._wanted = event.extension
         self._left = len(event.requests)
+        peer.system.turn.charge(len(event.requests) * _COST)
         for request in event.requests:
             self._report(request)
 
