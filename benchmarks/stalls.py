@@ -138,7 +138,7 @@ def serve(*, with_stacks: bool) -> None:
     if with_stacks:
         stacks.start()
     gc.callbacks.append(passes.collecting)
-    gc.set_threshold(20_000, 5, 500)  # as `triomq serve` has it
+    gc.set_threshold(10_000, 4, 1_250)  # as `triomq serve` has it
 
     async def main() -> None:
         here = "127.0.0.1"

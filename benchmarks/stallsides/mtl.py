@@ -55,7 +55,7 @@ def documents(broker: Attacked, size: float) -> Iterator[str]:
         yield run(broker, call)
 
 
-def queues(broker: Attacked, size: float) -> Iterator[str]:
+def session_queues(broker: Attacked, size: float) -> Iterator[str]:
     """Declare 10,000 queues of the session, bind them, list them, and go."""
 
     async def declare(connection: MTLConnection) -> None:
@@ -64,11 +64,12 @@ def queues(broker: Attacked, size: float) -> Iterator[str]:
             await connection.call("Queue.Bind", {"queue": f"m{number}", "exchange": "amq.fanout"})
         broker.ask("reset")
         for _ in range(3):
-            await connection.call("Queue.List", {"limit": 1_000})
+            with suppress(TriomqError):
+                await connection.call("Queue.List", {"limit": 1_000})
 
     yield "declare, list"
     yield f"{run(broker, declare)}; the end"
     trio.run(trio.sleep, 2)
 
 
-ATTACKS = (documents, queues)
+ATTACKS = (documents, session_queues)

@@ -95,17 +95,19 @@ def check_properties(data: bytes, position: int, stop: int, most: int = 0) -> No
         raise RemoteProtocolError("content properties do not fill their frame as their flags say")
 
 
-def decode_properties(properties: bytes, *, typed: bool = False) -> BasicProperties:
+def decode_properties(properties: bytes, *, typed: bool = False, most: int = 0) -> BasicProperties:
     """Read the octets of a content header from the property flags on.
 
     Args:
         properties: flags and fields.
         typed: as for ``read_table``, so that ``encode_properties`` gives the same octets again.
+        most: how many values the header table may have; 0 for as many as there are.
 
     Raises:
+        TooManyFields: there are more.
         RemoteProtocolError: the octets are no properties of the basic class.
     """
-    check_properties(properties, 0, len(properties))
+    check_properties(properties, 0, len(properties), most)
     flags = int.from_bytes(properties[:2], "big")
     position = 2
     found: dict[str, _Value] = {}
@@ -122,6 +124,36 @@ def _read(size: int, data: bytes, position: int, typed: bool) -> tuple[_Value, i
         stop = start + data[position]
         return data[start:stop].decode("utf-8", "surrogateescape"), stop
     return int.from_bytes(data[position : position + size], "big"), position + size
+
+
+def split_headers(properties: bytes) -> tuple[bytes, bytes]:
+    """Take the fields out of the header table, as octets; the table is there without them.
+
+    Args:
+        properties: flags and fields, which were checked when they came.
+    """
+    where = _find_headers(properties)
+    if where is None:
+        return properties, b""
+    return properties[: where.start] + bytes(4) + properties[where.stop :], properties[where.start + 4 : where.stop]
+
+
+def join_headers(properties: bytes, fields: bytes) -> bytes:
+    """Put the fields of a header table, as octets, in place of those that are there; there has to be a table."""
+    where = _find_headers(properties)
+    assert where is not None
+    return properties[: where.start] + len(fields).to_bytes(4, "big") + fields + properties[where.stop :]
+
+
+def _find_headers(properties: bytes) -> range | None:
+    """Return where the header table is, with its length; None if there is none."""
+    position = 2
+    for size in plan_of(int.from_bytes(properties[:2], "big")):
+        stop = position + _length(size, properties, position)
+        if size == _TABLE:
+            return range(position, stop)
+        position = stop
+    return None
 
 
 def read_property(properties: bytes, name: str) -> str | None:

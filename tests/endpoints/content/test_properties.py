@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from triomq.core import Codecs, Head, Properties, QueueMessage, traits_of
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp, headers_of, to_amqp, type_name
 from triomq.properties import decode_core, encode_core
-from triomq.protocols import NO_PROPERTIES, BasicProperties, Timestamp, Typed, decode_properties, encode_properties
+from triomq.protocols import (
+    MOST_VALUES,
+    NO_PROPERTIES,
+    BasicProperties,
+    Timestamp,
+    Typed,
+    decode_properties,
+    encode_properties,
+)
 
 # Short strings hold 255 octets; a character of these has at most four.
 short = st.none() | st.text(max_size=63)
@@ -97,6 +105,26 @@ def test_types_of_the_wire_become_plain_values() -> None:
 def test_moment_beyond_the_calendar_is_no_moment() -> None:
     encoded = encode_properties(BasicProperties(timestamp=2**64 - 1, headers={"t": Timestamp(2**63)}))
     assert from_amqp(encoded) == Properties(persistent=False, timestamp=None, headers={"t": None})
+
+
+def many_headers(count: int) -> bytes:
+    fields = b"".join(b"\x04%04xt\x01" % number for number in range(count))
+    return b"\x29\x00" + len(fields).to_bytes(4, "big") + fields + b"\x05" + b"\x0510000"
+
+
+def test_headers_are_looked_into_up_to_so_many() -> None:
+    few, many = many_headers(MOST_VALUES), many_headers(MOST_VALUES + 1)
+    assert len(from_amqp(few).headers or {}) == len(headers_of(few)) == MOST_VALUES
+    assert (from_amqp(many).headers, from_amqp(many).priority, headers_of(many)) == ({}, 5, {})
+
+
+def test_headers_that_are_too_many_to_be_looked_into_are_kept_when_some_are_set() -> None:
+    many = many_headers(MOST_VALUES + 1)
+    for headers in ({"0001": "new", "x": [1]}, {}):
+        amended, flags = amend_amqp(many, headers, drop_expiration=True)
+        found = decode_properties(amended)
+        assert found.headers == {f"{number:04x}": True for number in range(MOST_VALUES + 1)} | headers
+        assert (found.priority, found.expiration, flags) == (5, None, 0x2800)
 
 
 def test_headers_nested_by_the_thousand_are_read_as_far_as_it_makes_sense() -> None:

@@ -121,7 +121,7 @@ def _heartbeat_lost(connection: "AMQPServerConnection", event: HeartbeatLost) ->
 
 def _end_of_stream(connection: "AMQPServerConnection", event: EndOfStream) -> None:
     reason = "the client went away without closing"
-    if connection.outstanding and not connection.ending:
+    if not connection.ending and connection.has_outstanding:
         connection.mark_lost(reason)
     connection.ending = connection.ending or reason
 

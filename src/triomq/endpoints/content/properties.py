@@ -10,7 +10,18 @@ import msgspec
 
 from triomq.core import HeaderValue, Properties
 from triomq.errors import LocalProtocolError, PreconditionFailed
-from triomq.protocols import BasicProperties, FieldValue, Timestamp, Typed, decode_properties, encode_properties
+from triomq.protocols import (
+    MOST_VALUES,
+    BasicProperties,
+    FieldValue,
+    Timestamp,
+    TooManyFields,
+    Typed,
+    decode_properties,
+    encode_properties,
+    join_headers,
+    split_headers,
+)
 
 AMQP_CODEC = 1
 """The codec tag of properties as an AMQP 0-9-1 content header carries them (section 4.2.6.1), flags first."""
@@ -30,8 +41,19 @@ class InvalidProperties(PreconditionFailed):
 
 
 def from_amqp(encoded: bytes) -> Properties:
-    """Decode the properties of a content header, flags first, into the core's form."""
-    return from_basic(decode_properties(encoded))
+    """Decode the properties of a content header, flags first, into the core's form.
+
+    Headers of more than ``MOST_VALUES`` values are passed on as they are, and not looked into: each look would hold up
+    all other clients.
+    """
+    return from_basic(_decode(encoded))
+
+
+def _decode(encoded: bytes) -> BasicProperties:
+    try:
+        return decode_properties(encoded, most=MOST_VALUES)
+    except TooManyFields:
+        return decode_properties(split_headers(encoded)[0])
 
 
 def from_basic(basic: BasicProperties) -> Properties:
@@ -56,8 +78,14 @@ def from_basic(basic: BasicProperties) -> Properties:
 def amend_amqp(
     encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool, without: Collection[str] = ()
 ) -> tuple[bytes, int]:
-    """Set headers in the properties of a content header, the others keep their wire types; see ``core.Amend``."""
-    basic = decode_properties(encoded, typed=True)
+    """Set headers in the properties of a content header, the others keep their wire types; see ``core.Amend``.
+
+    Very many headers are not looked into: what is set stands behind them, and of two with one name the last counts.
+    """
+    try:
+        basic = decode_properties(encoded, typed=True, most=MOST_VALUES)
+    except TooManyFields:
+        return _amend_unread(encoded, headers, drop_expiration=drop_expiration)
     before = basic.headers or {}
     merged = {**before, **{name: _set_field(value, before.get(name)) for name, value in headers.items()}}
     changed = msgspec.structs.replace(
@@ -69,9 +97,21 @@ def amend_amqp(
     return amended, int.from_bytes(amended[:2], "big")
 
 
+def _amend_unread(encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool) -> tuple[bytes, int]:
+    rest, fields = split_headers(encoded)
+    basic = decode_properties(rest, typed=True)
+    changed = msgspec.structs.replace(
+        basic,
+        headers={name: _set_field(value, None) for name, value in headers.items()},
+        expiration=None if drop_expiration else basic.expiration,
+    )
+    rest, added = split_headers(encode_properties(changed))
+    return join_headers(rest, fields + added), int.from_bytes(rest[:2], "big")
+
+
 def headers_of(encoded: bytes) -> dict[str, HeaderValue]:
     """Decode the headers alone."""
-    headers = decode_properties(encoded).headers or {}
+    headers = _decode(encoded).headers or {}
     return {name: plain_value(value) for name, value in headers.items()}
 
 

@@ -57,7 +57,6 @@ from triomq.protocols.amqp.methods import (
     Method,
     Row,
 )
-from triomq.protocols.fields import MOST_VALUES
 
 # The reply code of a close at the end of work.
 NO_REASON = 200
@@ -65,9 +64,6 @@ NO_REASON = 200
 # Large bodies that a peer may have under way at once: a broker sends those of several channels side by side, while of a
 # client, of which there may be thousands, may have one.
 _LARGE_ONES = {"server": 1, "client": 4}
-
-# Values of headers: a broker may have to look into those of any message, a client reads what its own program asks for.
-_MOST_VALUES = {"server": MOST_VALUES, "client": 0}
 
 _CLOSE_OK = b"\x00\x14\x00\x29"
 _CLOSE = b"\x00\x14\x00\x28"
@@ -102,7 +98,7 @@ class ChannelTable:
         self._core = core
         self._cache = cache
         self._framings = framings
-        self.limits = Limits(core.settings.max_message_size, _LARGE_ONES[core.role], _MOST_VALUES[core.role])
+        self.limits = Limits(core.settings.max_message_size, _LARGE_ONES[core.role])
         self._incarnations = 0
         # Numbers of channels that ended by a failure which the endpoint may not know of yet: a peer may answer our
         # close, and even open again, in the octets that fail. Words that come too late for such a one are dropped.

@@ -96,19 +96,15 @@ class ChannelRefusal(PeerError):
 class Limits:
     """What one connection may keep of contents that are not yet whole; shared by its channels."""
 
-    __slots__ = ("max_message_size", "most_values", "unfinished", "unfinished_max")
+    __slots__ = ("max_message_size", "unfinished", "unfinished_max")
 
-    def __init__(self, max_message_size: int, messages: int = 1, most_values: int = 0) -> None:
+    def __init__(self, max_message_size: int, messages: int = 1) -> None:
         """Allow so many bodies of the largest size to be under way at once, and small ones beside them.
-
-        Headers may have ``most_values`` values, without a limit if it is 0.
-
 
         Without this bound each of two thousand channels could hold one; with it, clients still can interleave one large
         publish with many small ones.
         """
         self.max_message_size = max_message_size
-        self.most_values = most_values
         self.unfinished = 0
         self.unfinished_max = messages * max_message_size + _SMALL_ONES
 
@@ -157,7 +153,7 @@ class Assembly:
         if class_id != row.class_id:
             raise self._error(f"expected content header for class {row.class_id}, got one for class {class_id} instead")
         try:
-            check_properties(frame, 19, len(frame) - 1, self._limits.most_values)
+            check_properties(frame, 19, len(frame) - 1)
         except RemoteProtocolError as error:
             raise PeerError(502, str(error), row.class_id, row.method_id) from None
         if body_size > self._limits.max_message_size:

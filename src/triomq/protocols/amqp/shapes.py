@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp.content import Framing
-from triomq.protocols.fields import MOST_VALUES, check_table
+from triomq.protocols.fields import check_table
 from triomq.protocols.layouts import Layout, layout_of
 from triomq.protocols.properties import plan_of
 
@@ -199,6 +199,6 @@ class ShapeTable:
         """Find the end of a header table, checking its fields unless they are those of the last one."""
         table = data[position : position + 4 + int.from_bytes(data[position : position + 4], "big")]
         if table != self._table:
-            check_table(table, 0, MOST_VALUES)
+            check_table(table, 0)
             self._table = table
         return position + len(table)

@@ -31,7 +31,7 @@ from triomq.errors import RemoteProtocolError
 from triomq.protocols.dmp.codes import PeerError
 from triomq.protocols.dmp.envelope import Envelope, frame_of
 from triomq.protocols.dmp.events import MessageRun
-from triomq.protocols.fields import MOST_VALUES, check_table
+from triomq.protocols.fields import check_table
 from triomq.protocols.properties import plan_of
 
 NULL = b"\0\0\0\0"
@@ -223,7 +223,7 @@ class MessageReader:
             else:
                 table = data[position : position + 4 + int.from_bytes(data[position : position + 4], "big")]
                 if table != self._table:
-                    check_table(table, 0, MOST_VALUES)
+                    check_table(table, 0)
                     self._table = table
                 position += len(table)
         return position
