@@ -95,30 +95,31 @@ def check_properties(data: bytes, position: int, stop: int, most: int = 0) -> No
         raise RemoteProtocolError("content properties do not fill their frame as their flags say")
 
 
-def decode_properties(properties: bytes, *, typed: bool = False, most: int = 0) -> BasicProperties:
+def decode_properties(properties: bytes, *, typed: bool = False, most: int = 0, cut: bool = False) -> BasicProperties:
     """Read the octets of a content header from the property flags on.
 
     Args:
         properties: flags and fields.
         typed: as for ``read_table``, so that ``encode_properties`` gives the same octets again.
         most: how many values the header table may have; 0 for as many as there are.
+        cut: read the first so many headers, and do not raise.
 
     Raises:
         TooManyFields: there are more.
         RemoteProtocolError: the octets are no properties of the basic class.
     """
-    check_properties(properties, 0, len(properties), most)
+    check_properties(properties, 0, len(properties), 0 if cut else most)
     flags = int.from_bytes(properties[:2], "big")
     position = 2
     found: dict[str, _Value] = {}
     for name, size in _fields_of(flags):
-        found[name], position = _read(size, properties, position, typed)
+        found[name], position = _read(size, properties, position, typed, most)
     return BasicProperties(**found)  # type: ignore[arg-type]  # the table has the type of each name
 
 
-def _read(size: int, data: bytes, position: int, typed: bool) -> tuple[_Value, int]:
+def _read(size: int, data: bytes, position: int, typed: bool, most: int) -> tuple[_Value, int]:
     if size == _TABLE:
-        return read_table(data, position, typed=typed)
+        return read_table(data, position, typed=typed, most=most, cut=True)
     if size == _SHORT_STRING:
         start = position + 1
         stop = start + data[position]

@@ -43,17 +43,10 @@ class InvalidProperties(PreconditionFailed):
 def from_amqp(encoded: bytes) -> Properties:
     """Decode the properties of a content header, flags first, into the core's form.
 
-    Headers of more than ``MOST_VALUES`` values are passed on as they are, and not looked into: each look would hold up
-    all other clients.
+    Of headers with more than ``MOST_VALUES`` values the first ones are looked into: each look at all of them would hold
+    up all other clients.
     """
-    return from_basic(_decode(encoded))
-
-
-def _decode(encoded: bytes) -> BasicProperties:
-    try:
-        return decode_properties(encoded, most=MOST_VALUES)
-    except TooManyFields:
-        return decode_properties(split_headers(encoded)[0])
+    return from_basic(decode_properties(encoded, most=MOST_VALUES, cut=True))
 
 
 def from_basic(basic: BasicProperties) -> Properties:
@@ -111,7 +104,7 @@ def _amend_unread(encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_ex
 
 def headers_of(encoded: bytes) -> dict[str, HeaderValue]:
     """Decode the headers alone."""
-    headers = _decode(encoded).headers or {}
+    headers = decode_properties(encoded, most=MOST_VALUES, cut=True).headers or {}
     return {name: plain_value(value) for name, value in headers.items()}
 
 
