@@ -102,13 +102,14 @@ def decode_properties(properties: bytes, *, typed: bool = False, most: int = 0, 
         properties: flags and fields.
         typed: as for ``read_table``, so that ``encode_properties`` gives the same octets again.
         most: how many values the header table may have; 0 for as many as there are.
-        cut: read the first so many headers, and do not raise.
+        cut: read the first so many values, and do not raise; the properties were checked when they came.
 
     Raises:
         TooManyFields: there are more.
         RemoteProtocolError: the octets are no properties of the basic class.
     """
-    check_properties(properties, 0, len(properties), 0 if cut else most)
+    if not cut:
+        check_properties(properties, 0, len(properties), most)
     flags = int.from_bytes(properties[:2], "big")
     position = 2
     found: dict[str, _Value] = {}

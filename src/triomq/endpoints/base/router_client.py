@@ -81,6 +81,9 @@ class RouterClient(Client):
     most_parked: ClassVar[int] = 100
     """Messages that may wait for the end of a pressure: more than a peer sends that waits for answers."""
 
+    cuts_itself: ClassVar[bool] = False
+    """Whether ``handle`` puts off what is too much for a turn."""
+
     _parked_bytes = 0
     _count = 0  # messages that are encoded, and that the window counts
     _size = 0  # bytes of these
@@ -166,7 +169,7 @@ class RouterClient(Client):
         while place < len(messages):
             if self._left:
                 return
-            if place and turn.exhausted:
+            if place and turn.exhausted and not self.cuts_itself:
                 self._later = messages[place:]
                 self.in_turn(self._work_on)
                 break

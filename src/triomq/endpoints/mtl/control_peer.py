@@ -87,6 +87,8 @@ class MTLControlPeer(MTLPeer):
     """The virtual host that it has named, which may be none."""
     profile: ResourceProfile | None = None
     """The one that was chosen."""
+    cuts_itself = True  # a command at a time
+
     _numbers: tuple[bytes, ...] = ()  # of the last requests
 
     def __init__(
