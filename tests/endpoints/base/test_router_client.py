@@ -13,6 +13,7 @@ from endpoints.conftest import knock_out
 from endpoints.toys.router import RouterToyClient, RouterToyEndpoint, RouterToys
 from endpoints.toys.router_peer import RouterPeer
 from triomq.actors import ChildSpec
+from triomq.actors.turn import BUDGET
 from triomq.app import Broker, User, open_broker
 from triomq.endpoints.base import router_client
 from triomq.endpoints.base.router_client import RouterClient
@@ -246,6 +247,24 @@ async def test_bytes_that_all_clients_may_park_are_bounded_and_given_back_when_o
     await two.send(b"PUB", *PUB, bytes(40_000))
     await two.call(b"PING")
     assert 40_000 <= toy.endpoint.listener.parked < 50_000
+
+
+async def test_what_is_too_much_for_one_turn_is_done_in_further_ones_in_its_order(toy: Toy) -> None:
+    await toy.join()
+    (client,) = toy.clients
+    turn = client.system.turn
+
+    def receive() -> None:
+        turn.charge(BUDGET + 1)
+        client.received([[b"PUB", b"%d" % number, *PUB, b"%d" % number] for number in range(5)])
+        client.received([[b"PUB", b"5", *PUB, b"5"]])
+
+    turn.run(receive)
+    assert client.is_behind
+    await trio.testing.wait_all_tasks_blocked()
+    assert not client.is_behind
+    queue = toy.broker.queue("q")
+    assert [message.body for message in await queue.browse(limit=10)] == [b"%d" % number for number in range(6)]
 
 
 # Peers that do not read
