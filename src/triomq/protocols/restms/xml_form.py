@@ -86,7 +86,7 @@ def _parse(body: bytes, charset: str | None) -> Document:
         raise refuse_attributes()
     reader = _TreeBuilder()
     parser = expat.ParserCreate(charset)
-    parser.StartElementHandler = reader.start
+    parser.StartElementHandler = reader.start if body.count(b"=") <= MOST_ATTRIBUTES else reader.start_counting
     parser.EndElementHandler = reader.end
     parser.CharacterDataHandler = reader.texts.append
     parser.StartDoctypeDeclHandler = _refuse_doctype
@@ -117,9 +117,6 @@ class _TreeBuilder:
         self.count += 1
         if self.count > MOST_ELEMENTS:
             raise refuse_elements()
-        self.attributes += len(attributes)
-        if self.attributes > MOST_ATTRIBUTES:
-            raise refuse_attributes()
         kind = None if self.skipped else self.kinds.get(name)
         if kind is None:
             name = name.rpartition(":")[2]
@@ -137,6 +134,13 @@ class _TreeBuilder:
         self.path.append((parent, self.kinds))
         self.current, self.kinds = attributes, KINDS[kind]
         self.texts.clear()
+
+    def start_counting(self, name: str, attributes: dict[str, Any]) -> None:
+        """Do the same in a document that may have too many attributes."""
+        self.attributes += len(attributes)
+        if self.attributes > MOST_ATTRIBUTES:
+            raise refuse_attributes()
+        self.start(name, attributes)
 
     def _skip(self, name: str) -> None:
         if not self.path:
