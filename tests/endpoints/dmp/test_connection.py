@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from endpoints.client import Client
-from endpoints.conftest import LINGERING, crash
+from endpoints.conftest import LINGERING, Connect, crash
 from endpoints.direct import Direct, lease_feed, lease_sink, open_feed, open_sink
 from triomq.app import Broker
 from triomq.core import SinkKind
@@ -122,6 +122,18 @@ async def test_resources_of_a_session_live_until_the_last_of_its_connections_clo
         assert "mine" in broker.directory.queues
         await closing[which]()
         await trio.sleep(LINGERING)
+    assert "mine" not in broker.directory.queues
+    assert not endpoint.ref.children
+
+
+async def test_direct_connections_end_with_a_principal_one_that_has_fallen_silent(
+    connect: Connect, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    client = await connect(heartbeat=2)
+    await client.declare("mine", exclusive=True)
+    await open_sink(endpoint, client, "")
+    await open_feed(endpoint, client, "mine")
+    await trio.sleep(4 + LINGERING)
     assert "mine" not in broker.directory.queues
     assert not endpoint.ref.children
 

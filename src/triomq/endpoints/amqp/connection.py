@@ -10,6 +10,7 @@ from itertools import chain
 
 import trio
 
+from triomq.actors import Ref
 from triomq.core import Batch, Leases, Pressure, QueueMessage, QueueState, Subscription
 from triomq.endpoints.amqp.blocked import GAVE_UP, Blocked
 from triomq.endpoints.amqp.channel import Consumer, ServerChannel, encode_delivery
@@ -68,6 +69,7 @@ class AMQPServerConnection(StreamClient):
     """
 
     tag = "amqp"
+    direct: tuple[Ref, ...] = ()
     log = logging.getLogger("triomq.amqp")
     event_handlers = EVENTS
     encode = encode_delivery  # type: ignore[assignment]  # a function of the class is a method

@@ -9,6 +9,7 @@ from triomq.endpoints.amqp.login import challenge_answered, login_requested, ope
 from triomq.endpoints.amqp.permissions import require_write
 from triomq.endpoints.amqp.publishing import publish_mix, publish_run
 from triomq.endpoints.amqp.refusals import AMQPRefusal
+from triomq.endpoints.base.client import CloseClient
 from triomq.protocols.amqp import (
     AckRun,
     BasicPublish,
@@ -116,7 +117,10 @@ def _closed(connection: "AMQPServerConnection", event: Closed) -> None:
 
 
 def _heartbeat_lost(connection: "AMQPServerConnection", event: HeartbeatLost) -> None:
+    """End with all direct connections: a feed's client says nothing there, so nothing else shows that it is gone."""
     connection.mark_lost("no heartbeat came")
+    for direct in connection.direct:
+        direct.tell_nowait(CloseClient("no heartbeat came on its principal connection"))
 
 
 def _end_of_stream(connection: "AMQPServerConnection", event: EndOfStream) -> None:

@@ -25,10 +25,12 @@ from triomq.endpoints.direct.leases import (
     MessagesLost,
     ReturnMessage,
     Undelivered,
+    add_direct,
     attach_direct,
     check_sink,
     detach_direct,
     direct_feed,
+    remove_direct,
 )
 from triomq.endpoints.direct.protocol import LARGEST_MESSAGE, DirectLimits, DirectProtocol
 
@@ -47,8 +49,10 @@ __all__ = [
     "ReturnMessage",
     "SinkFlow",
     "Undelivered",
+    "add_direct",
     "attach_direct",
     "check_sink",
     "detach_direct",
     "direct_feed",
+    "remove_direct",
 ]

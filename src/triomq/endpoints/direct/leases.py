@@ -47,6 +47,8 @@ class PrincipalConnection(Protocol):
 
     session: Session
     directory: Directory
+    direct: tuple[Ref, ...]
+    """The direct connections of its leases."""
 
     @property
     def ref(self) -> Ref:
@@ -136,6 +138,17 @@ class DirectFeedClosed(Message, frozen=True):
 
     subscription: DirectSubscription
     reason: str
+
+
+def add_direct(grant: Grant, direct: Ref) -> None:
+    """Have the principal connection know a direct one of its leases."""
+    grant.lessee.connection.direct += (direct,)
+
+
+def remove_direct(grant: Grant, direct: Ref) -> None:
+    """Have it forget one that ends."""
+    connection = grant.lessee.connection
+    connection.direct = tuple(other for other in connection.direct if other is not direct)
 
 
 def check_sink(directory: Directory, name: str) -> None:

@@ -28,8 +28,10 @@ from triomq.endpoints.direct import (
     Grant,
     MessagesLost,
     SinkFlow,
+    add_direct,
     attach_direct,
     detach_direct,
+    remove_direct,
 )
 from triomq.endpoints.dmp.encoding import FeedEncoder
 from triomq.endpoints.dmp.events import EVENTS
@@ -127,6 +129,7 @@ class DMPServerConnection(StreamClient):
         """Become a connection of the lease's session, and begin."""
         self._lease = lease
         self.join(lease.session, directory, grant.virtual_host)
+        add_direct(grant, self.ref)
         if lease.target is LeaseTarget.SINK:
             self._flow = SinkFlow(self.context.direct_feeds, trio.current_time, self._feeds_follow, self.note)
             self.sink = DirectSink(self, lease.name, grant, self._flow)
@@ -227,6 +230,7 @@ class DMPServerConnection(StreamClient):
     def put_back(self) -> None:
         """Put back what is out, send consumers their messages at home again, and wait for no feed any more."""
         super().put_back()
+        remove_direct(self._grant, self.ref)
         if self._flow is not None:
             self._flow.close()
         if self._pace is not None:
