@@ -1,6 +1,6 @@
 """A network that breaks when a test says so: a TCP proxy between a client and its broker, in a thread of its own.
 
-    client ──▶ Network.port ──▶ proxy ──▶ the broker's port
+    client ──▶ a port of the network ──▶ proxy ──▶ the same port of the broker
 
 It may be used from any thread, with any event loop. What is ordered is done when the call returns; what has not broken
 goes on, and connections that come later pass. It never waits for a time of its own but in ``lose``.
@@ -10,12 +10,16 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 from typing import Final
 
 import trio
+
+LOCAL: Final = "127.0.0.1"
+"""Where brokers are."""
 
 _ABORT: Final = struct.pack("ii", 1, 0)
 
@@ -26,9 +30,10 @@ _RESEND: Final = 0.2
 class _Path:
     """One connection through the proxy: a stream at each end."""
 
-    def __init__(self, network: "Network", client: trio.SocketStream) -> None:
+    def __init__(self, network: "Network", client: trio.SocketStream, port: int) -> None:
         self._network = network
         self._client = client
+        self._port = port
         self._broker: trio.SocketStream | None = None
         self._is_dead = trio.Event()  # nothing passes any more
         self._scope = trio.CancelScope()
@@ -38,7 +43,7 @@ class _Path:
             try:
                 await self._network.delay()
                 try:
-                    self._broker = await trio.open_tcp_stream(*self._network.target)
+                    self._broker = await trio.open_tcp_stream(LOCAL, self._port)
                 except OSError:
                     return
                 async with trio.open_nursery() as nursery:
@@ -82,14 +87,14 @@ class Network:
     """The way to a broker; made by ``open_network``.
 
     Args:
-        target: Host and port of the broker.
-        host: Where to listen.
+        ports: Those of the broker, at ``LOCAL``; the same ones are listened on here.
+        host: Where to listen: another loopback address than the broker's.
     """
 
-    def __init__(self, target: tuple[str, int], host: str) -> None:
-        self.target = target
+    def __init__(self, ports: Collection[int], host: str) -> None:
+        self.ports = ports
         self.host = host
-        self.port = 0
+        self._listening = trio.CancelScope()
         self._paths: list[_Path] = []
         self._loss = 0.0
         self._random = random.Random(1)
@@ -101,8 +106,9 @@ class Network:
         self._thread = threading.Thread(target=trio.run, args=(self._run,), daemon=True, name="network")
 
     @property
-    def address(self) -> tuple[str, int]:
-        return self.host, self.port
+    def port(self) -> int:
+        """The first port."""
+        return next(iter(self.ports))
 
     @property
     def count(self) -> int:
@@ -123,9 +129,10 @@ class Network:
         """Reset all connections towards the client alone: the broker's side stays open, and silent."""
         self._for_all(lambda path: path.reset(client=True, broker=False))
 
-    def lead_to(self, target: tuple[str, int]) -> None:
-        """Lead to another address from now on."""
-        self.target = target
+    def vanish(self) -> None:
+        """Be gone: nobody listens here any more, and what is open is silent."""
+        self._order(self._listening.cancel)
+        self.fall_silent()
 
     def lose(self, part: float) -> None:
         """Lose this part of what is sent, from now on; 0 for nothing more.
@@ -171,13 +178,21 @@ class Network:
     async def _run(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
         with self._stop:
-            (listener,) = await trio.open_tcp_listeners(0, host=self.host)
-            self.port = listener.socket.getsockname()[1]
-            self._ready.set()
-            await trio.serve_listeners(self._serve, [listener])
+            async with trio.open_nursery() as nursery:
+                listeners = [(await trio.open_tcp_listeners(port, host=self.host), port) for port in self.ports]
+                nursery.start_soon(self._listen, listeners, nursery)
+                self._ready.set()
+                await trio.sleep_forever()
 
-    async def _serve(self, client: trio.SocketStream) -> None:
-        path = _Path(self, client)
+    async def _listen(self, listeners: list[tuple[list[trio.SocketListener], int]], paths: trio.Nursery) -> None:
+        with self._listening:
+            async with trio.open_nursery() as nursery:
+                for (listener,), port in listeners:
+                    serve = partial(self._serve, port)
+                    nursery.start_soon(partial(trio.serve_listeners, serve, [listener], handler_nursery=paths))
+
+    async def _serve(self, port: int, client: trio.SocketStream) -> None:
+        path = _Path(self, client, port)
         self._paths.append(path)
         with self._came:
             self._count += 1
@@ -195,9 +210,9 @@ class Network:
 
 
 @contextmanager
-def open_network(target: tuple[str, int], host: str = "127.0.0.1") -> Iterator[Network]:
-    """Lead to a broker, until the block is left."""
-    network = Network(target, host)
+def open_network(*ports: int, host: str = "127.0.0.2") -> Iterator[Network]:
+    """Lead to a broker, until the block is left; arguments as for ``Network``."""
+    network = Network(ports, host)
     network.start()
     try:
         yield network

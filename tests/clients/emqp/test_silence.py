@@ -30,12 +30,12 @@ async def broker() -> AsyncIterator[Broker]:
 
 @pytest.fixture
 async def network(broker: Broker) -> AsyncIterator[Network]:
-    with open_network(("127.0.0.1", endpoint_of(broker).listener.port)) as network:
+    with open_network(endpoint_of(broker).listener.port) as network:
         yield network
 
 
 def url_of(network: Network) -> str:
-    return f"emqp://127.0.0.1:{network.port}?heartbeat=0.2&silence=0.6"
+    return f"emqp://{network.host}:{network.port}?heartbeat=0.2&silence=0.6"
 
 
 @BREAKS
@@ -105,5 +105,5 @@ async def test_log_says_when_the_broker_is_silent_and_when_it_is_back(
                 await trio.sleep(0.01)
     said = [record for record in caplog.records if record.name == "triomq.clients"]
     assert [record.getMessage() for record in said] == ["broker silent", "broker is back"]
-    place = f"127.0.0.1:{network.port}"
+    place = f"{network.host}:{network.port}"
     assert vars(said[0])["fields"].items() >= {"place": place, "role": "worker", "name": "w"}.items()

@@ -39,8 +39,8 @@ class MicroMsgUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         window: Messages that may be on their way unacknowledged, in each direction; 0 for no acks.
         max_message: Bytes of the largest message, in each direction. A broker ends a connection on which it gets a
             larger one than it takes; then this is to be as small as its own limit.
-        heartbeat: Seconds of silence after which a heartbeat is sent; three times that and the peer is gone. 0 for
-            none.
+        heartbeat: Seconds of silence after which a heartbeat is sent, or what the peer wants if that is more; three
+            times that and the peer is gone. 0 for none.
         timeout: Seconds that the peer may take to let us in.
         auth_mechanism: ``plain``, ``scram-sha-256``, ``scram-sha-512`` or ``external``; empty for the best one that the
             broker offers.

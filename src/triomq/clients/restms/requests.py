@@ -137,6 +137,7 @@ class Requests:
             except Disconnected as error:
                 if not again:
                     raise
+                self.log(logging.INFO, "asking again", method=method, reason=error)
                 await self.close_idle()  # which have ended with it
                 if failures:  # the first one may have taken a connection that was about to end
                     await self.wait_again(failures, error)

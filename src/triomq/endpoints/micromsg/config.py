@@ -50,6 +50,8 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
             connection ends; 0 is not at all.
         most_kept: Subscriptions that are kept for one user; what is more ends with its connection.
         most_waiting: Messages that wait for one subscriber of a topic before it loses the oldest.
+        heartbeat: Seconds of silence after which a heartbeat is sent, if the client wants no fewer; after three times
+            that the client is gone.
         pushed: For clients that cannot subscribe, SharpMessaging's: from which destination they get messages, by their
             identity; ``*`` is any other one.
         tls: How to speak TLS; none is not at all.
@@ -74,6 +76,7 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
     kept_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 60.0
     most_kept: _Count = 1_000
     most_waiting: _Count = 100_000
+    heartbeat: Annotated[float, msgspec.Meta(ge=0.1, le=86_400)] = 10.0
     pushed: Mapping[str, str] = msgspec.field(default_factory=dict)
     tls: TLS | None = None
     websocket: WebSocket | None = None

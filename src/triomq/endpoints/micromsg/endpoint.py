@@ -71,6 +71,7 @@ class MicroMsgEndpoint(Endpoint):
             max_payload=min(config.max_frame, largest),
             max_message=largest,
             mechanisms=tuple(mechanisms),
+            heartbeat=config.heartbeat,
         )
         engine = MicroMsgServer(now=trio.current_time(), settings=settings)
         return MicroMsgServerConnection(transport, engine, self.context, self, mechanisms)
