@@ -94,6 +94,8 @@ class _ConnectedTask:
         self.stream = stream
         self.number = hello.task
         self.host = hello.host
+        self.process = hello.host, hello.pid
+        self.scope = trio.CancelScope()
         self.is_ready = False
 
 
@@ -238,22 +240,36 @@ class SparkWorkers:
             await trio.aclose_forcefully(stream)
 
     async def _look_after(self, task: _ConnectedTask, lines: AsyncIterator[bytes]) -> None:
+        for other in list(self._tasks):
+            if (other.number, other.process) == (task.number, task.process):
+                other.scope.cancel()  # its network has broken, and we had not noticed that
+                self._tasks.discard(other)
         self._tasks.add(task)
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._say_drain, task)
-                async for line in lines:
-                    await self._heard(task, msgspec.json.decode(line, type=_State))
-                nursery.cancel_scope.cancel()
+            with task.scope:
+                await self._talk(task, lines)
         finally:
             self._tasks.discard(task)
             self._change()
 
-    async def _say_drain(self, task: _ConnectedTask) -> None:
-        while not self._is_draining:
-            await self._changed.wait()
+    async def _talk(self, task: _ConnectedTask, lines: AsyncIterator[bytes]) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._say, task)
+            async for line in lines:
+                await self._heard(task, msgspec.json.decode(line, type=_State))
+            nursery.cancel_scope.cancel()
+
+    async def _say(self, task: _ConnectedTask) -> None:
+        """Say that jobs are to end, when they are; and that we are there, now and then."""
+        said = False
         try:
-            await task.stream.send_all(b"drain\n")
+            while True:
+                drains = self._is_draining and not said
+                said = said or drains
+                await task.stream.send_all(b"drain\n" if drains else b"\n")
+                with trio.move_on_after(self._plan.heartbeat):
+                    while said or not self._is_draining:
+                        await self._changed.wait()
         except trio.BrokenResourceError:
             pass  # it will connect again, or has gone
 

@@ -1,7 +1,7 @@
 """A task of Spark that has a worker: it starts one as a process, and looks after it until the driver says to stop.
 
     driver ◀── TCP ──▶ task ── standard input ──▶ triomq worker --supervised ── eMQP ──▶ broker
-           drain            ◀── standard output ──           └── child processes
+           drain, empty     ◀── standard output ──           └── child processes
            ready, broken
 
 - The worker is the ordinary one, in a process of its own. What it dies of, a crash in C code or a want of memory, ends
@@ -9,7 +9,8 @@
   Python process of Spark's, which is used again for other tasks, has nothing left over from jobs.
 - Spark can kill a task, and nothing else; and it kills the Python process two seconds after it was asked to stop. So
   to let jobs end is said by a connection of our own. If that breaks the worker goes on, and it is made again: a driver
-  that has gone ends the executors anyway.
+  that has gone ends the executors anyway. It has broken too when nothing has come for three intervals, in each of which
+  the driver says something: nobody would hear there that jobs are to end, and the driver would wait for that for ever.
 - The worker's standard input has nothing in it. Its end, whatever the task has died of, ends the worker, and that ends
   its children.
 - Who runs which job is the broker's knowledge. A task that is run again has nothing to repair.
@@ -69,6 +70,8 @@ class WorkerPlan(NamedTuple):
         host: Where the driver listens.
         port: The same.
         token: What proves that a task is the driver's.
+        heartbeat: Seconds in which the driver says something; a task whose driver has said nothing for three times as
+            long connects again.
     """
 
     arguments: Sequence[str]
@@ -77,6 +80,7 @@ class WorkerPlan(NamedTuple):
     host: str
     port: int
     token: str
+    heartbeat: float = 5.0
 
     def run(self, index: int, rows: Iterable[object]) -> Iterator[tuple[int, str, int]]:
         """Have a worker until the driver says to stop; this is what Spark calls, with nothing in ``rows``.
@@ -185,6 +189,7 @@ class DriverLink:
         self._hello = {"token": plan.token, "task": index, "host": socket.gethostname(), "pid": os.getpid()}
         self._state: TaskState = {"state": "starting"}
         self._socket: socket.socket | None = None
+        self._heard_at = 0.0
         self._next_try = 0.0
         self._received = b""
         self.is_draining = False
@@ -221,9 +226,12 @@ class DriverLink:
         if not sources:
             time.sleep(min(seconds, _LOOK))
             return []
-        readable = select.select(sources, [], [], seconds)[0]
+        readable = select.select(sources, [], [], min(seconds, self._plan.heartbeat))[0]
         if self._socket is not None and self._socket in readable:
             self._hear(self._socket)
+        elif self._socket is not None and time.monotonic() > self._heard_at + 3 * self._plan.heartbeat:
+            _log.warning("the driver is silent; connecting again")
+            self._lost()
         return readable
 
     def _connect(self) -> OSError | None:
@@ -233,6 +241,7 @@ class DriverLink:
         except OSError as error:
             return error
         self._received = b""
+        self._heard_at = time.monotonic()
         for line in (self._hello, self._state):
             if self._socket is not None:
                 self._send(self._socket, line)
@@ -252,6 +261,7 @@ class DriverLink:
         if not data:
             self._lost()
             return
+        self._heard_at = time.monotonic()
         *lines, self._received = (self._received + data).split(b"\n")
         self.is_draining = self.is_draining or b"drain" in lines
 

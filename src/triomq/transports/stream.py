@@ -151,6 +151,7 @@ class RawSocket:
         "_poller",
         "_rest",
         "_socket",
+        "has_broken",
         "peer",
         "progress",
         "receive_size",
@@ -168,6 +169,8 @@ class RawSocket:
         self._events = 0
         self._ending = False
         self._at_end = False
+        self.has_broken = False
+        """Whether the stream has ended by an error, and not because the other side has ended it."""
         self._is_lent = False
         self.receive_size = RECEIVE_SIZE
         self.peer = peer
@@ -215,6 +218,7 @@ class RawSocket:
             return
         except OSError:
             data = b""
+            self.has_broken = True
         if not data:
             self._at_end = True
             self._watch(self._events)
@@ -243,7 +247,8 @@ class RawSocket:
         except BlockingIOError:
             sent = 0
         except OSError:
-            return [], 0  # the other side is gone; the next read finds out why
+            self.has_broken = True  # the next read would find out why, and may be told now that the stream has ended
+            return [], 0
         if len(buffers) == 1 and sent == len(buffers[0]):  # mostly
             return [], sent
         return _without(buffers, sent), sent

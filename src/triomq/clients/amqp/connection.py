@@ -21,6 +21,8 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Protocol
+from weakref import WeakSet
 
 import msgspec
 import trio
@@ -56,6 +58,13 @@ class ConnectionStatistics(msgspec.Struct, frozen=True, gc=False):
     buffered: int
 
 
+class Direct(Protocol):
+    """A direct connection."""
+
+    def end(self, error: TriomqError) -> None:
+        """End, and fail everything that waits."""
+
+
 class AMQPConnection:
     """Made by ``open_amqp``, ends with its block."""
 
@@ -79,6 +88,8 @@ class AMQPConnection:
         self._nursery: trio.Nursery | None = None
         self.own_queues: set[str] = set()
         """Queues that were declared exclusive on it, for direct connections."""
+        self.direct: WeakSet[Direct] = WeakSet()
+        """Its direct connections: what nobody says anything on ends with it when its heartbeats stop."""
 
     def __repr__(self) -> str:
         """Show where it leads."""
@@ -253,6 +264,8 @@ class AMQPConnection:
         while True:
             await link.ended.wait()
             assert link.error is not None
+            for direct in self.direct if link.fell_silent else ():
+                direct.end(link.error)
             comes_back = self._policy is not None and link.may_return
             if not self._is_ending:  # without a reconnect it is an error to each caller, and no warning as well
                 level = logging.WARNING if comes_back else logging.INFO

@@ -76,6 +76,8 @@ class Link(TransportLink):
         self.opened: PendingReply[Connected] = PendingReply()
         self.may_return = True
         """Whether it makes sense to connect again after this end."""
+        self.fell_silent = False
+        """Whether it has ended since no heartbeat came."""
         self.blocked: str | None = None
         self.held = False
         """Whether publishing must wait: the broker has blocked it, or takes no bytes."""
@@ -208,6 +210,7 @@ class Link(TransportLink):
         self.end(RemoteProtocolError(f"{self.place} does not keep to AMQP 0-9-1: {event.code} {event.text}"))
 
     def _silent(self, event: HeartbeatLost) -> None:
+        self.fell_silent = True
         self.end(Disconnected(f"the broker at {self.place} has fallen silent: its heartbeats have stopped"))
 
     def _hung_up(self, event: EndOfStream) -> None:

@@ -72,6 +72,7 @@ async def _open(channel: "ConsumingMethods", lease: str, target: Target, feed: "
     engine = DMPEngine("client", now=trio.current_time(), settings=settings, lease=lease, target=target)
     take = _ignore if feed is None else feed.take
     link = DirectLink(transport, poller, engine, place, take)
+    channel.connection.direct.add(link)
     if feed is not None:
         feed.link = link
     channel.connection.run(link.run)

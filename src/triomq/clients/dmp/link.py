@@ -19,6 +19,7 @@ from triomq.errors import (
 )
 from triomq.protocols.amqp import DIRECT_PROPERTY
 from triomq.protocols.dmp import (
+    LATE,
     DMPEngine,
     EndOfStream,
     Event,
@@ -30,7 +31,7 @@ from triomq.protocols.dmp import (
     Silent,
     Target,
 )
-from triomq.transports import Poller, StreamTransport, Transport
+from triomq.transports import Poller, RawSocket, StreamTransport, Transport
 
 if TYPE_CHECKING:
     from triomq.clients.amqp.channel import AMQPChannel
@@ -70,6 +71,8 @@ class DirectLink(TransportLink):
         self._take = take
         self._untaken = 0
         self._finishing = False
+        self.finished_well = False
+        """Whether it has ended as this program wanted it to, and the broker has read everything."""
         self._drained = trio.Event()
 
     def _begin(self) -> None:
@@ -150,13 +153,16 @@ class DirectLink(TransportLink):
     def _error_of(self, event: Event) -> TriomqError:
         place = self._place
         match event:
+            case RefusalReceived(402, text) | Failed(402, text) if LATE in text:
+                return Disconnected(f"no direct connection to {place}: {text}; see whether the network is slow")
             case RefusalReceived(code, text):
                 return _ERRORS.get(code, Refused)(text)
             case Failed(code, text):
                 return RemoteProtocolError(f"{place} does not keep to DMP: {code} {text}")
             case Silent():
                 return Disconnected(f"the broker at {place} has fallen silent: its null messages have stopped")
-            case EndOfStream() if self._finishing:
+            case EndOfStream() if self._finishing and not self._has_broken:
+                self.finished_well = True
                 return Disconnected(f"the direct connection to {place} was closed by this program")
             case _:
                 return Disconnected(
@@ -165,9 +171,9 @@ class DirectLink(TransportLink):
                 )
 
     @property
-    def finished_well(self) -> bool:
-        """Whether it has ended as this program wanted it to, and the broker has read everything."""
-        return self._finishing and isinstance(self.error, Disconnected)
+    def _has_broken(self) -> bool:
+        bottom = self._transport.bottom
+        return isinstance(bottom, RawSocket) and bottom.has_broken
 
     def end(self, error: TriomqError) -> None:
         """End, and fail everything that waits; only the first call counts."""
@@ -208,6 +214,7 @@ async def open_link(
         else:
             engine = DMPEngine("client", now=trio.current_time(), settings=settings, lease=lease, target=target)
             link = DirectLink(transport, poller, engine, place, take)
+            channel.connection.direct.add(link)
             nursery.start_soon(link.run)
             try:
                 await link.opened.wait()

@@ -1,6 +1,6 @@
 """6/DMP without input or output: the engine of one direct connection, for servers and clients."""
 
-from triomq.protocols.dmp.codes import CODE_NAMES, response
+from triomq.protocols.dmp.codes import CODE_NAMES, LATE, response
 from triomq.protocols.dmp.engine import PROTOCOL_HEADER, DMPEngine
 from triomq.protocols.dmp.envelope import Envelope
 from triomq.protocols.dmp.events import (
@@ -22,6 +22,7 @@ __all__ = [
     # Numbers
     "CODE_NAMES",
     "LARGEST_MESSAGE",
+    "LATE",
     "NULL",
     "PROTOCOL_HEADER",
     # The engine

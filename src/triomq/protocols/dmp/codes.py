@@ -15,6 +15,9 @@ CODE_NAMES: Final[dict[int, str]] = {
 }
 """The word behind each code; there are no others."""
 
+LATE: Final = "the lease was not there in time"
+"""The text of a 402 that says nothing about the lease."""
+
 _SHORT = 255  # octets of a short string
 
 

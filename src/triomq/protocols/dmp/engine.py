@@ -22,7 +22,7 @@ Rules:
 from collections.abc import Iterable, Sequence
 
 from triomq.errors import LocalProtocolError
-from triomq.protocols.dmp.codes import CODE_NAMES, PeerError, response
+from triomq.protocols.dmp.codes import CODE_NAMES, LATE, PeerError, response
 from triomq.protocols.dmp.envelope import IMMEDIATE, MANDATORY
 from triomq.protocols.dmp.events import (
     EndOfStream,
@@ -146,7 +146,7 @@ class DMPEngine:
             elif due == "message":
                 self._fail(PeerError(503, "a message was begun and not finished in time"))
             else:
-                self._fail(PeerError(402, "the lease was not there in time"))
+                self._fail(PeerError(402, LATE))
 
     @property
     def _under_way(self) -> int:
