@@ -32,6 +32,9 @@ STATES: Final[tuple[State, ...]] = ("idle", "sending", "reading")
 _SLACK: Final = 20.0
 """Seconds that coming back may take beside the silence: a machine that runs other tests too takes some of them."""
 
+_QUIET: Final = 0.3
+"""Seconds after which a client that has been given what there is waits for more, everything settled."""
+
 _SOME: Final = 5
 """Messages before, and after."""
 
@@ -74,6 +77,8 @@ _LIBZMQ: Final = (
 
 _BLOCK: Final = "a direct connection is the block of a program: between two there is none"
 
+_ONE_WAY: Final = "a direct connection carries messages one way"
+
 _BY_LIBZMQ: Final = ("eMQP client", "eMQP worker", "MTL")
 
 
@@ -81,8 +86,10 @@ def why_not(kind: Kind, fault: Fault, state: State) -> str:
     """Return why there is no such cell; an empty text where there is one."""
     if fault.moves and kind.name in _BY_LIBZMQ:
         return _LIBZMQ
-    if kind.name == "DMP" and state == "idle":
+    if kind.name.startswith("DMP") and state == "idle":
         return _BLOCK
+    if (kind.name, state) in (("DMP sink", "reading"), ("DMP feed", "sending")):
+        return _ONE_WAY
     return ""
 
 
@@ -148,6 +155,7 @@ class _Cell:
 
     async def _idle(self, place: Place, client: Client) -> None:
         await self._trip(place, client)
+        await trio.sleep(_QUIET)
         await self._strike()
         if self.kind.returns and not self.fault.lasts:
             await trio.to_thread.run_sync(self._network.wait_for, self._count + 1, abandon_on_cancel=True)
@@ -188,6 +196,7 @@ class _Cell:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             await _until(lambda: published <= set(got))
+            await trio.sleep(_QUIET)
             await self._strike()
             if self.kind.settles:
                 published |= {await self._publish(place, client.source) for _ in range(_SOME)}

@@ -277,14 +277,18 @@ async def test_messages_come_as_events_and_go_on_behind_the_last_one_that_was_se
     assert await pipe.texts() == ["1", "2", "3"]
 
 
-async def test_stream_of_events_shows_signs_of_life_and_ends_with_its_pipe(broker: Broker, caller: Caller) -> None:
+@pytest.mark.parametrize(("preferred", "seconds"), [("", 15), ("wait=4", 4), ("wait=0", 1), ("wait=100", 15)])
+async def test_stream_of_events_shows_signs_of_life_and_ends_with_its_pipe(
+    broker: Broker, caller: Caller, preferred: str, seconds: float
+) -> None:
     pipe = await caller.make_pipe()
     page = Caller(broker)
-    await page.stream.send_all(page.peer.encode("GET", pipe.path, b"", {"Accept": "text/event-stream"}))
+    fields = {"Accept": "text/event-stream", **({"Prefer": preferred} if preferred else {})}
+    await page.stream.send_all(page.peer.encode("GET", pipe.path, b"", fields))
     await page.stream.receive_some(65536)
     began = trio.current_time()
     assert b":\n\n" in bytes(await page.stream.receive_some(65536))
-    assert 15 <= trio.current_time() - began < 17
+    assert seconds <= trio.current_time() - began < seconds + 2
     assert (await caller.delete(pipe.path)).status == 200
     assert bytes(await page.stream.receive_some(65536)).endswith(b"0\r\n\r\n")
 

@@ -89,7 +89,7 @@ class AMQPConnection:
         self.own_queues: set[str] = set()
         """Queues that were declared exclusive on it, for direct connections."""
         self.direct: WeakSet[Direct] = WeakSet()
-        """Its direct connections: what nobody says anything on ends with it when its heartbeats stop."""
+        """Direct connections of its leases; they end with it when its heartbeats stop, for on some nobody speaks."""
 
     def __repr__(self) -> str:
         """Show where it leads."""

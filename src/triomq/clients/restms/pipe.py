@@ -198,6 +198,7 @@ class RestMSPipe:
                 if self._lost_at is None:
                     self._lost_at = trio.current_time()
                     self._requests.log(logging.WARNING, "pipe lost", pipe=self.name, reason=error)
+                await self._requests.close_idle()  # which have ended with it
                 failures = 0 if self._number > begun else failures
                 if failures:
                     await self._requests.wait_again(failures - 1, error)
