@@ -36,6 +36,7 @@ class _Path:
         self._port = port
         self._broker: trio.SocketStream | None = None
         self._is_dead = trio.Event()  # nothing passes any more
+        self._is_mute = False  # nothing passes towards the broker
         self._scope = trio.CancelScope()
 
     async def run(self) -> None:
@@ -58,21 +59,25 @@ class _Path:
         try:
             while data := await source.receive_some(16384):
                 await self._network.delay()
-                await self._pass()
+                await self._pass(source)
                 await target.send_all(data)
-            await self._pass()
+            await self._pass(source)
             await target.send_eof()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            await self._pass()
+            await self._pass(source)
             self._scope.cancel()
 
-    async def _pass(self) -> None:
-        if self._is_dead.is_set():
+    async def _pass(self, source: trio.SocketStream | None = None) -> None:
+        if self._is_dead.is_set() or (self._is_mute and source is self._client):
             await trio.sleep_forever()
 
     def silence(self) -> None:
         """Pass on nothing more, and close nothing."""
         self._is_dead.set()
+
+    def mute(self) -> None:
+        """Pass on nothing more towards the broker."""
+        self._is_mute = True
 
     def reset(self, *, client: bool, broker: bool) -> None:
         """Reset the connection towards one side or both; the other stays open, and silent."""
@@ -124,6 +129,10 @@ class Network:
     def fall_silent(self) -> None:
         """Be a black hole for all connections: they stay open, and nothing comes through."""
         self._for_all(lambda path: path.silence())
+
+    def lose_words_of_clients(self) -> None:
+        """Carry what brokers say alone, on all connections."""
+        self._for_all(lambda path: path.mute())
 
     def break_for_clients(self) -> None:
         """Reset all connections towards the client alone: the broker's side stays open, and silent."""

@@ -88,6 +88,7 @@ class Kind(NamedTuple):
         settles: Whether what is on its way when the network breaks comes again.
         keeps: Whether what it sends can be seen in its queue.
         returns: Whether it connects again while nobody uses it.
+        speaks: Whether it says something while nobody uses it, so that its broker misses that.
         logs: Whether it says something in the log when its broker is silent; a blocking one has errors for that.
     """
 
@@ -100,6 +101,7 @@ class Kind(NamedTuple):
     settles: bool = True
     keeps: bool = True
     returns: bool = True
+    speaks: bool = True
     logs: bool = True
 
 
@@ -452,7 +454,7 @@ KINDS: Final = (
     Kind("MTL", "mtl", _open_mtl, silent=0.9),
     Kind("MicroMsg2", "micromsg", _open_micromsg, silent=0.9),
     Kind("MicroMsg2 over WebSocket", "micromsg/ws", _open_micromsg_websocket, silent=0.9),
-    Kind("RestMS events", "restms", _open_restms, silent=3.0),
+    Kind("RestMS events", "restms", _open_restms, silent=3.0, speaks=False),
     Kind("RestMS polls", "restms", _open_restms_polls, silent=3.0, returns=False),
     Kind("blocking AMQP", "amqp", _open_blocking, silent=2.5, returns=False, logs=False),
     Kind("tap", "tap", _open_tap, silent=1.3, is_stream=True, returns=False, logs=False),

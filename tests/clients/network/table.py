@@ -47,12 +47,14 @@ class Fault(NamedTuple):
         strike: Does it.
         lasts: Seconds until it is over; it is lasting harm to connections that are open if 0.
         moves: Whether the broker has another address afterwards.
+        is_heard: Whether the broker is still heard.
     """
 
     name: str
     strike: Callable[[Network], None]
     lasts: float = 0.0
     moves: bool = False
+    is_heard: bool = False
 
 
 def lossy(seconds: float) -> Fault:
@@ -66,6 +68,7 @@ FAULTS: Final = (
     Fault("reset", Network.reset),
     BLACK_HOLE,
     Fault("half-open", Network.break_for_clients),
+    Fault("one way", Network.lose_words_of_clients, is_heard=True),
     Fault("address that changes", Network.vanish, moves=True),
     lossy(2.0),
 )
@@ -157,10 +160,15 @@ class _Cell:
         await self._trip(place, client)
         await trio.sleep(_QUIET)
         await self._strike()
-        if self.kind.returns and not self.fault.lasts:
-            await trio.to_thread.run_sync(self._network.wait_for, self._count + 1, abandon_on_cancel=True)
+        await self._wait_returned()
         await self._trip(place, client)
         self._is_back()
+
+    async def _wait_returned(self) -> None:
+        """Wait until the client has connected again, if it does that by itself."""
+        may_notice = self.kind.speaks or not self.fault.is_heard
+        if self.kind.returns and may_notice and not self.fault.lasts:
+            await trio.to_thread.run_sync(self._network.wait_for, self._count + 1, abandon_on_cancel=True)
 
     async def _send(self, place: Place, client: Client) -> None:
         confirmed: list[bytes] = []
@@ -200,6 +208,9 @@ class _Cell:
             await self._strike()
             if self.kind.settles:
                 published |= {await self._publish(place, client.source) for _ in range(_SOME)}
+                await _until(lambda: published <= set(got))
+                await self._wait_returned()
+                published.add(await self._publish(place, client.source))
                 await _until(lambda: published <= set(got))
             else:
                 await self._until_new(place, client, got)
@@ -318,8 +329,8 @@ async def _open_served() -> AsyncIterator[Broker]:
     endpoints = (
         AMQP(host=LOCAL, port=0),
         AMQP(host=LOCAL, port=0, websocket=WebSocket(path="/amqp")),
-        EMQP(host=LOCAL, port=0, heartbeat=0.2, silence=15.0),
-        MTL(host=LOCAL, port=0, heartbeat=0.2),
+        EMQP(host=LOCAL, port=0, heartbeat=0.2, silence=2.0),
+        MTL(host=LOCAL, port=0, heartbeat=0.2, silence=2.0),
         MicroMsg(host=LOCAL, port=0, heartbeat=0.2),
         MicroMsg(host=LOCAL, port=0, heartbeat=0.2, websocket=WebSocket(path="/micromsg")),
         RestMS(host=LOCAL, port=0),
