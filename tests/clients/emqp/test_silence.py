@@ -10,6 +10,7 @@ from clients.emqp.test_connection import endpoint_of
 from network import Network, open_network
 from triomq.app import Broker, open_broker
 from triomq.clients import open_emqp, open_emqp_worker
+from triomq.clients.emqp.url import parse_emqp_url
 from triomq.endpoints import EMQP
 from triomq.protocols.emqp import Extension, make_headers
 
@@ -107,3 +108,8 @@ async def test_log_says_when_the_broker_is_silent_and_when_it_is_back(
     assert [record.getMessage() for record in said] == ["broker silent", "broker is back"]
     place = f"{network.host}:{network.port}"
     assert vars(said[0])["fields"].items() >= {"place": place, "role": "worker", "name": "w"}.items()
+
+
+@pytest.mark.parametrize(("options", "seconds"), [("", 6.0), ("?heartbeat=10", 20.0), ("?silence=15", 15.0)])
+def test_silence_is_two_heartbeats_unless_the_url_says_otherwise(options: str, seconds: float) -> None:
+    assert parse_emqp_url(f"emqp://h{options}").settings().silence == seconds

@@ -249,7 +249,7 @@ class _Table:
         self._broker = broker
         self._hosts = hosts
         self._numbers = count(1)
-        self._ports = _ports_of(broker)
+        self._ports = ports_of(broker)
         self.places: dict[str, tuple[str, State]] = {}
         self.seen: dict[tuple[str, State], Seen] = {}
 
@@ -278,7 +278,7 @@ class _Table:
                 self._hosts.addresses[name] = network.host
                 host = name if self._fault.moves else network.host
                 place = Place(self._broker, host, self._ports, f"q{number}")
-                await self._declare(kind, place)
+                await declare(self._broker, kind, place.queue)
                 cell = _Cell(kind, self._fault, state, network, move)
                 limit = self._fault.lasts + kind.silent + _SLACK
                 try:
@@ -289,12 +289,14 @@ class _Table:
                     error = "".join(traceback.format_exception(group))
         self.seen[kind.name, state] = Seen(error, cell.back_after, log.of(host))
 
-    async def _declare(self, kind: Kind, place: Place) -> None:
-        for name in (place.queue, f"{place.queue}-in"):
-            if kind.is_stream:
-                await self._broker.declare_stream(name, durable=False)
-            else:
-                await self._broker.declare_queue(name, durable=False)
+
+async def declare(broker: Broker, kind: Kind, queue: str) -> None:
+    """Declare what a client works with."""
+    for name in (queue, f"{queue}-in"):
+        if kind.is_stream:
+            await broker.declare_stream(name, durable=False)
+        else:
+            await broker.declare_queue(name, durable=False)
 
 
 class _Log(logging.Handler):
@@ -314,7 +316,7 @@ class _Log(logging.Handler):
         return tuple(text for text, place in fields if f"{host}:" in place)
 
 
-def _ports_of(broker: Broker) -> Mapping[str, tuple[int, ...]]:
+def ports_of(broker: Broker) -> Mapping[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for listening in broker.listening:
         config = listening.config
@@ -325,7 +327,7 @@ def _ports_of(broker: Broker) -> Mapping[str, tuple[int, ...]]:
 
 
 @asynccontextmanager
-async def _open_served() -> AsyncIterator[Broker]:
+async def open_served() -> AsyncIterator[Broker]:
     endpoints = (
         AMQP(host=LOCAL, port=0),
         AMQP(host=LOCAL, port=0, websocket=WebSocket(path="/amqp")),
@@ -352,7 +354,7 @@ def try_all(fault: Fault) -> Mapping[tuple[str, State], Seen]:
         logger.addHandler(log)
         try:
             with open_hosts() as hosts:
-                async with _open_served() as broker:
+                async with open_served() as broker:
                     table = _Table(fault, broker, hosts)
                     await table.run(log)
                     return table.seen

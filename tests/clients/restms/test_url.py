@@ -14,7 +14,7 @@ from triomq.errors import ConfigError
         ("http://localhost", RestMSUrl(host="localhost")),
         ("http://ada:s%40@[::1]:80/", RestMSUrl(host="::1", port=80, user="ada", password="s@")),
         ("https://h/restms/domain/%C3%B6", RestMSUrl(host="h", port=8443, tls=True, domain="ö")),
-        ("http://h:9?timeout=2.5", RestMSUrl(host="h", port=9, timeout=2.5)),
+        ("http://h:9?timeout=2.5&silence=6", RestMSUrl(host="h", port=9, timeout=2.5, silence=6.0)),
         ("http+unix://ada:x@/run/triomq.sock", RestMSUrl(host="", path="/run/triomq.sock", user="ada", password="x")),
     ],
 )
