@@ -110,7 +110,7 @@ class Kind(NamedTuple):
 
 @asynccontextmanager
 async def _open_amqp(place: Place, *, scheme: str = "amqp", protocol: str = "amqp") -> AsyncIterator[Client]:
-    options = "/amqp?heartbeat=1&timeout=2" if scheme == "ws" else "?heartbeat=1&timeout=2"
+    options = "/amqp?heartbeat=1&timeout=10" if scheme == "ws" else "?heartbeat=1&timeout=10"
     url = place.url(scheme, protocol, options)
     async with (
         open_amqp(url, reconnect=POLICY) as connection,
@@ -142,7 +142,7 @@ async def _nowhere(body: bytes) -> None:
 @asynccontextmanager
 async def _open_sink(place: Place) -> AsyncIterator[Client]:
     """A program that opens its direct sink again; leaving the block is all that confirms anything."""
-    url = place.url("amqp", "amqp", "?heartbeat=1&timeout=2")
+    url = place.url("amqp", "amqp", "?heartbeat=1&timeout=10")
     async with open_amqp(url, reconnect=POLICY) as connection, connection.open_channel() as channel:
 
         async def send(body: bytes) -> None:
@@ -155,7 +155,7 @@ async def _open_sink(place: Place) -> AsyncIterator[Client]:
 @asynccontextmanager
 async def _open_feed(place: Place) -> AsyncIterator[Client]:
     """A program that opens its direct feed again. What is on its way there when that breaks is gone."""
-    url, source = place.url("amqp", "amqp", "?heartbeat=1&timeout=2"), f"{place.queue}-own"
+    url, source = place.url("amqp", "amqp", "?heartbeat=1&timeout=10"), f"{place.queue}-own"
     come, receive = trio.open_memory_channel[bytes](10_000)
     async with open_amqp(url, reconnect=POLICY) as connection, connection.open_channel() as channel:
         await channel.declare_queue(source, exclusive=True)
@@ -181,7 +181,7 @@ async def _again(what: Callable[..., Awaitable[T]], *args: object) -> T:
 
 # eMQP
 
-_EMQP: Final = "?heartbeat=0.2&silence=0.6&timeout=2"
+_EMQP: Final = "?heartbeat=0.2&silence=0.6&timeout=10"
 
 
 @asynccontextmanager
@@ -259,7 +259,7 @@ async def _give_job(place: Place, source: str, body: bytes) -> None:
 
 @asynccontextmanager
 async def _open_mtl(place: Place) -> AsyncIterator[Client]:
-    url = place.url("mtl", "mtl", "?heartbeat=0.2&silence=0.6&timeout=2")
+    url = place.url("mtl", "mtl", "?heartbeat=0.2&silence=0.6&timeout=10")
     async with (
         open_mtl(url, reconnect=POLICY) as mtl,
         mtl.open_writer(place.queue) as writer,
@@ -278,7 +278,7 @@ async def _open_mtl(place: Place) -> AsyncIterator[Client]:
 async def _open_micromsg(
     place: Place, *, scheme: str = "micromsg", protocol: str = "micromsg"
 ) -> AsyncIterator[Client]:
-    options = ("/micromsg" if scheme == "ws" else "") + "?heartbeat=0.2&timeout=2"
+    options = ("/micromsg" if scheme == "ws" else "") + "?heartbeat=0.2&timeout=10"
     async with (
         open_micromsg(place.url(scheme, protocol, options), reconnect=POLICY) as micromsg,
         micromsg.subscribe(f"queue/{place.queue}-in") as subscription,
@@ -298,7 +298,7 @@ def _open_micromsg_websocket(place: Place) -> AbstractAsyncContextManager[Client
 
 @asynccontextmanager
 async def _open_restms(place: Place, type: str = "") -> AsyncIterator[Client]:
-    url = place.url("http", "restms", "?silence=3&timeout=2")
+    url = place.url("http", "restms", "?silence=3&timeout=4")
     async with open_restms(url, reconnect=POLICY) as restms, restms.open_pipe(type) as pipe:
         feed, source = restms.feed(), pipe.name
         if type:
@@ -322,7 +322,7 @@ def _open_restms_polls(place: Place) -> AbstractAsyncContextManager[Client]:
 @asynccontextmanager
 async def _open_blocking(place: Place) -> AsyncIterator[Client]:
     """A script that connects again when its connection is lost."""
-    url = place.url("amqp", "amqp", "?heartbeat=1&timeout=1")
+    url = place.url("amqp", "amqp", "?heartbeat=1&timeout=3")
     sending, receiving = _Reopened(lambda: open_blocking(url)), _Reopened(lambda: open_blocking(url))
 
     def get(connection: BlockingConnection) -> bytes | None:
@@ -387,7 +387,7 @@ def _stage(connection: TapConnection, stream: str, body: bytes) -> None:
 @asynccontextmanager
 async def _open_tap(place: Place) -> AsyncIterator[Client]:
     """A program that opens its connection again, and goes on where it was."""
-    url = place.url("tap", "tap", "?timeout=1")
+    url = place.url("tap", "tap", "?timeout=2")
     writing, reading = _Reopened(lambda: open_tap(url)), _Reopened(lambda: open_tap(url))
     source, offset = f"{place.queue}-in", 0
 
@@ -414,7 +414,7 @@ async def _open_tap(place: Place) -> AsyncIterator[Client]:
 async def _open_spark(place: Place) -> AsyncIterator[Client]:
     """What tasks of Spark and its driver have: a connection that is opened again by itself, while it is used."""
     address = f"{place.host}:{place.ports['tap'][0]}"
-    given = {"address": address, "connecttimeout": "1", "retrybackoffms": "50"}
+    given = {"address": address, "connecttimeout": "2", "retrybackoffms": "50"}
     options = read_options(ConnectionOptions, given)
     writing, reading = BrokerLink(options), BrokerLink(options)
     source, offset = f"{place.queue}-in", 0
@@ -455,8 +455,8 @@ KINDS: Final = (
     Kind("MicroMsg2", "micromsg", _open_micromsg, silent=0.9),
     Kind("MicroMsg2 over WebSocket", "micromsg/ws", _open_micromsg_websocket, silent=0.9),
     Kind("RestMS events", "restms", _open_restms, silent=3.0, speaks=False),
-    Kind("RestMS polls", "restms", _open_restms_polls, silent=3.0, returns=False),
+    Kind("RestMS polls", "restms", _open_restms_polls, silent=4.0, returns=False),
     Kind("blocking AMQP", "amqp", _open_blocking, silent=2.5, returns=False, logs=False),
-    Kind("tap", "tap", _open_tap, silent=1.3, is_stream=True, returns=False, logs=False),
-    Kind("Spark's tasks", "tap", _open_spark, silent=1.0, is_stream=True, returns=False, logs=False),
+    Kind("tap", "tap", _open_tap, silent=2.3, is_stream=True, returns=False, logs=False),
+    Kind("Spark's tasks", "tap", _open_spark, silent=2.0, is_stream=True, returns=False, logs=False),
 )

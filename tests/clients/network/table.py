@@ -29,7 +29,7 @@ State: TypeAlias = Literal["idle", "sending", "reading"]
 
 STATES: Final[tuple[State, ...]] = ("idle", "sending", "reading")
 
-_SLACK: Final = 20.0
+_SLACK: Final = 40.0
 """Seconds that coming back may take beside the silence: a machine that runs other tests too takes some of them."""
 
 _QUIET: Final = 0.3

@@ -39,7 +39,7 @@ class EMQPSocket(Protocol):
         """Wait for messages, and return those that are here: at least one.
 
         Raises:
-            trio.BrokenResourceError: The broker has gone, where that can be known; ``wait_connected`` finds another.
+            trio.BrokenResourceError: The connection is lost; ``wait_connected`` finds another one, or says the same.
             trio.ClosedResourceError: It is closed.
         """
         ...
@@ -49,6 +49,7 @@ class EMQPSocket(Protocol):
 
         Raises:
             Disconnected: None will ever come.
+            trio.BrokenResourceError: The connection is lost, and this socket makes no other one.
             trio.ClosedResourceError: It is closed.
         """
         ...

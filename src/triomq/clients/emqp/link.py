@@ -6,7 +6,8 @@
 
 Rules:
 
-- A socket connects again by itself when its connection breaks, under one identity, and takes nothing meanwhile.
+- A socket has one connection, and says when that breaks: what was on its way is lost then, and both sides would wait
+  for it if another connection took its place without a word. So there is another socket, and all is said again.
 - A broker that is silent for two heartbeats has gone, or the network between us has: then a new socket is taken, and a
   new engine, which informs as soon as that is connected. The new socket has an identity of its own. The broker may
   still have our last connection, since the network has broken for us alone; and a ROUTER passes over what comes under
@@ -56,6 +57,12 @@ _MOST_OUTGOING: Final = 1000
 
 _PAUSE: Final = 1.0
 """Seconds after a broker's goodbye until it, or its successor, is informed again."""
+
+_FIRST_RETRY: Final = 0.1
+"""Seconds before a second socket is taken in a row; each further one waits twice as long."""
+
+_LAST_RETRY: Final = 10.0
+"""Seconds that it waits at most."""
 
 _LISTEN: Final = 1.0
 """Seconds that a loop which was blocked listens before it judges the broker, or a heartbeat if that is shorter."""
@@ -117,6 +124,7 @@ class EMQPLink:
         self._is_renewed = False  # whether the socket is another one than the first
         self._lost_at = -inf  # when the broker was lost, while it is
         self._begin_at = inf
+        self._begun = trio.Event()  # set while there is a conversation, with its engine
         self._outgoing: deque[Frames] = deque()
         self._has_outgoing = trio.Event()
         self._flush_due = False
@@ -165,6 +173,8 @@ class EMQPLink:
 
     async def _begin(self) -> None:
         """Begin a conversation, when there is somebody to talk to."""
+        if self._begun.is_set():
+            self._begun = trio.Event()
         self._close_for_now()
         if self._was_extended:  # the owner says again what may not have been heard
             self._outgoing.clear()
@@ -182,6 +192,7 @@ class EMQPLink:
         if self.engine.state == "open":
             self._hear(Opened(()))
         self.flush()
+        self._begun.set()
 
     async def _connect(self) -> None:
         """Wait until the socket is connected, or one that is made in its place."""
@@ -189,12 +200,18 @@ class EMQPLink:
         is_first = self._connected_at == -inf and not self._is_renewed  # ``start`` has a limit of its own
         while True:
             with trio.move_on_after(inf if is_first else self._connector.timeout):
-                await self._socket.wait_connected()
-                if self._connected_at == -inf:
-                    self._connected_at = trio.current_time()
-                return
+                try:
+                    await self._socket.wait_connected()
+                except trio.BrokenResourceError:
+                    self._note_lost("connection lost")
+                    await trio.sleep(min(_FIRST_RETRY * 2**tries - _FIRST_RETRY, _LAST_RETRY))
+                else:
+                    if self._connected_at == -inf:
+                        self._connected_at = trio.current_time()
+                    return
             tries += 1
-            self._log(logging.WARNING, "cannot connect again", attempt=tries, reason=self._connector.trouble)
+            if not self._socket.closed and tries > 1:
+                self._log(logging.WARNING, "cannot connect again", attempt=tries, reason=self._connector.trouble)
             self._renew()
 
     def _renew(self) -> None:
@@ -221,10 +238,14 @@ class EMQPLink:
 
     def _miss(self) -> None:
         """Say that the broker is silent, and take another socket."""
+        self._note_lost("broker silent", seconds=round(self._silent_for(), 3))
+        self._renew()
+
+    def _note_lost(self, text: str, **fields: object) -> None:
+        """Say once that the broker is lost, and how."""
         if self._lost_at == -inf:
             self._lost_at = trio.current_time()
-            self._log(logging.WARNING, "broker silent", seconds=round(self._silent_for(), 3))
-        self._renew()
+            self._log(logging.WARNING, text, **fields)
 
     def _lose(self) -> None:
         """Note that the broker has gone."""
@@ -242,7 +263,9 @@ class EMQPLink:
             try:
                 messages = await socket.receive()
             except trio.BrokenResourceError:
-                self._broken()
+                if self._begun.is_set():
+                    self._broken()
+                await self._begun.wait()
                 continue
             except trio.ClosedResourceError:
                 if socket is self._socket:
@@ -270,6 +293,7 @@ class EMQPLink:
 
     def _broken(self) -> None:
         """Begin anew at once: the socket says that the broker has gone."""
+        self._begun = trio.Event()
         self.engine.close()
         self._lose()
         self._begin_at = self._sleep.deadline = trio.current_time()
@@ -287,6 +311,8 @@ class EMQPLink:
                     except trio.ClosedResourceError:
                         if socket is self._socket:
                             raise
+                    except trio.BrokenResourceError:  # ``_receive`` is told so too; what waits is given again
+                        self._outgoing.clear()
             self._room.set()
             self._room = trio.Event()
             if self._flush_due:

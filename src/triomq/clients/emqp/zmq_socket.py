@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from triomq.protocols.emqp import LEAST_FRAMES, USUAL_FRAMES, VERSION
 from triomq.transports.zmq import Dealer, MessageForm, close_context, make_context, read_curve_keys
 
@@ -38,7 +40,9 @@ class ZMQEMQPSocket(Dealer):
             keys=keys,
             server_key=server_key,
             form=_FORM,
+            told_of_loss=True,
         )
+        trio.lowlevel.spawn_system_task(self.watch)  # which ends with the socket
         self.connect(url.address)
 
     async def aclose(self) -> None:
