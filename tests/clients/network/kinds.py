@@ -30,7 +30,7 @@ from triomq.clients import (
 from triomq.errors import Disconnected
 from triomq.pipeline.connecting import BrokerLink
 from triomq.pipeline.options import ConnectionOptions, read_options
-from triomq.protocols.emqp import make_headers
+from triomq.protocols.emqp import Extension, make_headers
 
 T = TypeVar("T")
 
@@ -181,7 +181,7 @@ async def _again(what: Callable[..., Awaitable[T]], *args: object) -> T:
 
 # eMQP
 
-_EMQP: Final = "?heartbeat=0.2&silence=0.6&timeout=10"
+_EMQP: Final = "?heartbeat=0.4&silence=1.2&timeout=10"
 
 
 @asynccontextmanager
@@ -199,7 +199,8 @@ async def _open_emqp(place: Place) -> AsyncIterator[Client]:
     async with open_emqp(place.url("emqp", "emqp", _EMQP, user="")) as emqp, trio.open_nursery() as nursery:
 
         async def ask(body: bytes) -> None:
-            reply = await emqp.begin(f"{place.queue}-in", body, SURE).reply()
+            # Kept, since an answer that is on its way when the network breaks does not come again by itself.
+            reply = await emqp.begin(f"{place.queue}-in", body, SURE, Extension(keep=60_000)).reply()
             await answered.send(reply.message)
 
         async def ask_all() -> None:
@@ -259,7 +260,7 @@ async def _give_job(place: Place, source: str, body: bytes) -> None:
 
 @asynccontextmanager
 async def _open_mtl(place: Place) -> AsyncIterator[Client]:
-    url = place.url("mtl", "mtl", "?heartbeat=0.2&silence=0.6&timeout=10")
+    url = place.url("mtl", "mtl", "?heartbeat=0.4&silence=1.2&timeout=10")
     async with (
         open_mtl(url, reconnect=POLICY) as mtl,
         mtl.open_writer(place.queue) as writer,
@@ -278,7 +279,7 @@ async def _open_mtl(place: Place) -> AsyncIterator[Client]:
 async def _open_micromsg(
     place: Place, *, scheme: str = "micromsg", protocol: str = "micromsg"
 ) -> AsyncIterator[Client]:
-    options = ("/micromsg" if scheme == "ws" else "") + "?heartbeat=0.2&timeout=10"
+    options = ("/micromsg" if scheme == "ws" else "") + "?heartbeat=0.5&timeout=10"
     async with (
         open_micromsg(place.url(scheme, protocol, options), reconnect=POLICY) as micromsg,
         micromsg.subscribe(f"queue/{place.queue}-in") as subscription,
@@ -444,19 +445,19 @@ async def _open_spark(place: Place) -> AsyncIterator[Client]:
 
 
 KINDS: Final = (
-    Kind("AMQP", "amqp", _open_amqp, silent=2.5),
-    Kind("AMQP over WebSocket", "amqp/ws", _open_amqp_websocket, silent=2.5),
+    Kind("AMQP", "amqp", _open_amqp, silent=2.6),
+    Kind("AMQP over WebSocket", "amqp/ws", _open_amqp_websocket, silent=2.6),
     Kind("DMP sink", "amqp", _open_sink, silent=3.0),
     # A lease that was asked for before the connection broke keeps the exclusive queue for 30 s, as 6/DMP has it.
     Kind("DMP feed", "amqp", _open_feed, silent=33.0, settles=False),
-    Kind("eMQP client", "emqp", _open_emqp, silent=0.9, publish=_have_asked),
-    Kind("eMQP worker", "emqp", _open_worker, silent=0.9, publish=_give_job, keeps=False),
-    Kind("MTL", "mtl", _open_mtl, silent=0.9),
-    Kind("MicroMsg2", "micromsg", _open_micromsg, silent=0.9),
-    Kind("MicroMsg2 over WebSocket", "micromsg/ws", _open_micromsg_websocket, silent=0.9),
+    Kind("eMQP client", "emqp", _open_emqp, silent=1.8, publish=_have_asked),
+    Kind("eMQP worker", "emqp", _open_worker, silent=1.8, publish=_give_job, keeps=False),
+    Kind("MTL", "mtl", _open_mtl, silent=1.8),
+    Kind("MicroMsg2", "micromsg", _open_micromsg, silent=1.8),
+    Kind("MicroMsg2 over WebSocket", "micromsg/ws", _open_micromsg_websocket, silent=1.8),
     Kind("RestMS events", "restms", _open_restms, silent=3.0, speaks=False),
     Kind("RestMS polls", "restms", _open_restms_polls, silent=4.0, returns=False),
-    Kind("blocking AMQP", "amqp", _open_blocking, silent=2.5, returns=False, logs=False),
+    Kind("blocking AMQP", "amqp", _open_blocking, silent=2.6, returns=False, logs=False),
     Kind("tap", "tap", _open_tap, silent=2.3, is_stream=True, returns=False, logs=False),
     Kind("Spark's tasks", "tap", _open_spark, silent=2.0, is_stream=True, returns=False, logs=False),
 )

@@ -331,10 +331,10 @@ async def open_served() -> AsyncIterator[Broker]:
     endpoints = (
         AMQP(host=LOCAL, port=0),
         AMQP(host=LOCAL, port=0, websocket=WebSocket(path="/amqp")),
-        EMQP(host=LOCAL, port=0, heartbeat=0.2, silence=2.0),
-        MTL(host=LOCAL, port=0, heartbeat=0.2, silence=2.0),
-        MicroMsg(host=LOCAL, port=0, heartbeat=0.2),
-        MicroMsg(host=LOCAL, port=0, heartbeat=0.2, websocket=WebSocket(path="/micromsg")),
+        EMQP(host=LOCAL, port=0, heartbeat=0.3, silence=2.5),
+        MTL(host=LOCAL, port=0, heartbeat=0.3, silence=2.5),
+        MicroMsg(host=LOCAL, port=0, heartbeat=0.5),
+        MicroMsg(host=LOCAL, port=0, heartbeat=0.5, websocket=WebSocket(path="/micromsg")),
         RestMS(host=LOCAL, port=0),
         Tap(host=LOCAL, port=0),
     )
