@@ -15,19 +15,25 @@ import trio.testing
 from endpoints.conftest import crash, run_in_virtual_time, run_with_jumps
 from endpoints.contract import Consuming
 from endpoints.parties import CONSUMERS
+from endpoints.restms.party import RestMSConsuming
 from triomq.app import Broker, User, open_broker
 from triomq.core import DeleteQueue, QueueStatistics
-from triomq.endpoints import AMQP, Client
+from triomq.endpoints import AMQP, Client, UnreadAccount
 from triomq.security import ALL, Permission, UserLimits
 
 pytestmark = [pytest.mark.parametrize("kind", CONSUMERS), pytest.mark.usefixtures("time_of_kind")]
 
 USERS = {
     "guest": User(password="guest", permissions={"*": ALL}),
+    "other": User(password="other", permissions={"*": ALL}),
     "writer": User(password="writer", permissions={"*": Permission(".*", ".*", "^$")}),
 }
 DRAIN = 3.0
 """Seconds that clients have to go."""
+_CROWD = 8
+"""Connections that do not read."""
+_MOST_OF_ONE = 600_000
+"""Bytes that one of them may hold."""
 
 
 @pytest.fixture
@@ -148,6 +154,31 @@ async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_no_other_u
         await broker.publish("", "r", b"for the other one")
         await other.settled()
         assert other.got == [b"for the other one"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_many_connections_of_a_user_that_do_not_read_hold_a_bounded_amount_together(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skip_without_users(kind)
+    if CONSUMERS[kind] is RestMSConsuming or "toy" in kind or kind == "lines":
+        pytest.skip("it asks for each message, or is the example of an endpoint that others cover")
+    async with opened(kind, user="guest") as (broker, _), trio.open_nursery() as nursery:
+        monkeypatch.setattr(UnreadAccount, "room", 256 * 1024)
+        others = CONSUMERS[kind](broker, nursery, "other")
+        await others.open("of-another-user")
+        for number in range(_CROWD):
+            party = CONSUMERS[kind](broker, nursery)
+            await party.open(f"q{number}")
+            await party.stop_reading()
+            for _ in range(10):
+                await broker.publish("", f"q{number}", bytes(50_000))
+        await others.passes(2)
+        assert broker.context.unread.held <= 2 * 128 * 1024 + _MOST_OF_ONE
+        await broker.publish("", "of-another-user", b"for the other one")
+        await others.settled()
+        assert others.got == [b"for the other one"]
+        assert not others.ended
         nursery.cancel_scope.cancel()
 
 

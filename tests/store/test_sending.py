@@ -31,10 +31,12 @@ class Sending:
         self.thread = SendingThread(lambda: SqliteReader(directory), self.answers.put)
         self.clients: list[socket.socket] = []
 
-    def lend(self, number: int, first: int, stop: int = 1 << 40, max_bytes: int = 1 << 30) -> socket.socket:
+    def lend(
+        self, number: int, first: int, stop: int = 1 << 40, max_bytes: int = 1 << 30, *, reader: str = "", room: int = 0
+    ) -> socket.socket:
         """Ask for chunks; return the other end of the socket that they go to."""
         ours, theirs = socket.socketpair()
-        self.thread.put(SendChunks(number, STREAM, first, stop, max_bytes, HEAD), theirs)
+        self.thread.put(SendChunks(number, STREAM, first, stop, max_bytes, HEAD, reader, room), theirs)
         ours.settimeout(60)
         self.clients.append(ours)
         return ours
@@ -93,6 +95,20 @@ def test_reader_that_does_not_read_holds_nobody_up(sending: Sending) -> None:
         assert len(received(client)) == 30
         assert isinstance(answer := sending.answer(), SendingEnded)
         assert answer.sent.is_whole
+
+
+def test_answers_that_one_reader_leaves_unread_are_bounded_and_cost_no_other(sending: Sending) -> None:
+    room = 16_000_000  # an answer has 3.6 MB
+    other = sending.lend(100, first=0, reader="bob", room=room)
+    for number in range(12):
+        sending.lend(number, first=0, reader="eve", room=room)
+    ended = [sending.answer() for _ in range(10)]
+    assert all(isinstance(answer, SendingEnded) and not answer.sent.is_whole for answer in ended)
+    assert sum(answer.held for answer in sending.thread._answers.values() if answer.reader == "eve") <= room // 2
+    assert len(received(other)) == 30
+    answer = sending.answer()
+    assert isinstance(answer, SendingEnded)
+    assert (answer.number, answer.sent.is_whole) == (100, True)
 
 
 def test_closed_socket_ends_the_answer(sending: Sending) -> None:

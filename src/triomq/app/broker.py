@@ -66,7 +66,13 @@ class Broker(DomainHandle):
         self._access: dict[str, DomainAccess] = {first: DomainAccess(self.domain_ref, self.directory)}
         tree.quotas.limit_of = self._users.limit
         self.context = BrokerContext(
-            self._access, self._users, tree.codecs, DEFAULT_DIRECT, quotas=tree.quotas, unfinished=tree.unfinished
+            self._access,
+            self._users,
+            tree.codecs,
+            DEFAULT_DIRECT,
+            quotas=tree.quotas,
+            unfinished=tree.unfinished,
+            unread=tree.unread,
         )
 
     # Domains

@@ -22,7 +22,7 @@ from triomq.core import (
     recovered_domains,
     recovering,
 )
-from triomq.endpoints import EndpointConfig, EndpointTypes, Unfinished
+from triomq.endpoints import EndpointConfig, EndpointTypes, Unfinished, UnreadAccount
 from triomq.errors import ConfigError, NotAllWritten, StoreError, StoreLost
 from triomq.store import Journal, words_of
 from triomq.store.hosting import LEAST_WAIT, StoreSettings, StoreSupervisor
@@ -70,6 +70,7 @@ class Tree:
         self.memory = MemoryAlarm(resident=resident_memory())
         self.quotas = Quotas()
         self.unfinished = Unfinished(self.memory)
+        self.unread = UnreadAccount(self.memory)
         self.codecs = Codecs()
         self._registered: set[type[EndpointConfig]] = set()
         self._standard_sinks: dict[str, SinkKind] = {}
@@ -87,8 +88,10 @@ class Tree:
     async def start(self, system: System) -> None:
         """Start the actors that every broker has."""
         specs = self._domain_specs, self.endpoint_specs, self.peer_specs
+        accounts = self.memory, self.unfinished, self.unread
         self.top = await system.start(
-            lambda: _Top(*specs, self.memory, self.unfinished, self._store_spec(), self._trace_spec()), name=_BROKER
+            lambda: _Top(*specs, *accounts, self._store_spec(), self._trace_spec()),
+            name=_BROKER,
         )
 
     def _store_spec(self) -> list[ChildSpec]:
@@ -220,6 +223,7 @@ class _Top(Supervisor):
         peers: The peers.
         memory: Watches the memory of the domains' queues.
         unfinished: Watches the memory of messages that have not arrived completely.
+        unread: Watches that of what clients do not read.
         store: The store's actor, if there is one.
         trace: The trace log's actor, if there is one; last, so that no other is restarted with it.
     """
@@ -231,6 +235,7 @@ class _Top(Supervisor):
         peers: _Specs,
         memory: MemoryAlarm,
         unfinished: Unfinished,
+        unread: UnreadAccount,
         store: Sequence[ChildSpec],
         trace: Sequence[ChildSpec],
     ) -> None:
@@ -247,12 +252,14 @@ class _Top(Supervisor):
         )
         self._memory = memory
         self._unfinished = unfinished
+        self._unread = unread
 
     async def on_start(self) -> None:
         """Start the children, and measure their memory from now on."""
         await super().on_start()
         self.start_task(self._memory.run)
         self.start_task(self._unfinished.keep_looking)
+        self.start_task(self._unread.keep_looking)
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
         """End the broker if its store gives up: it has tried again as long as that made sense."""

@@ -56,6 +56,7 @@ from triomq.core.refusals import (
 from triomq.core.routing.bindings import Binding, Target, make_binding
 from triomq.core.routing.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.routing.sink import SinkState
+from triomq.core.streams.groups import groups_of
 from triomq.core.streams.ledgers import GroupLedger, Leased, LeaseMessages, Ledgers, ledgers_of
 from triomq.core.streams.partitions import (
     MOST_PARTITIONS,
@@ -110,6 +111,17 @@ from triomq.core.topology.requests import (
     Unbind,
 )
 from triomq.core.topology.session import Session
+from triomq.core.topology.shares import (
+    PARKED,
+    POOLS,
+    RESULTS,
+    SCHEDULES,
+    SESSIONS,
+    UNIQUE_KEYS,
+    Pool,
+    ShareReached,
+    Shares,
+)
 from triomq.core.topology.tracer import JobEvent, Tracer
 from triomq.errors import (
     ForeignResource,
@@ -141,7 +153,13 @@ __all__ = [
     "LONGEST_PAUSE",
     "MOST_BATCH",
     "MOST_PARTITIONS",
+    "PARKED",
+    "POOLS",
     "QUEUE_MEMORY",
+    "RESULTS",
+    "SCHEDULES",
+    "SESSIONS",
+    "UNIQUE_KEYS",
     "Action",
     "Amend",
     "AppliesTo",
@@ -225,6 +243,7 @@ __all__ = [
     "Policy",
     "PolicyChange",
     "PolicyOptions",
+    "Pool",
     "Postpone",
     "Predicate",
     "Pressure",
@@ -265,6 +284,8 @@ __all__ = [
     "Settle",
     "Settled",
     "Settler",
+    "ShareReached",
+    "Shares",
     "Since",
     "SingleReceipt",
     "SinkBroken",
@@ -307,6 +328,7 @@ __all__ = [
     "encode_key",
     "encode_options",
     "find_since",
+    "groups_of",
     "knows_process_memory",
     "ledgers_of",
     "make_binding",

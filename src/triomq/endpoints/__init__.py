@@ -15,6 +15,7 @@ from triomq.endpoints.base.statistics import ClientStatistics, Role, ScheduleSta
 from triomq.endpoints.base.stream_client import StreamClient
 from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.base.unfinished import Unfinished
+from triomq.endpoints.base.unread import UnreadAccount
 from triomq.endpoints.content import from_amqp, to_amqp
 from triomq.endpoints.dmp.connection import DMP
 from triomq.endpoints.emqp.config import EMQP
@@ -77,6 +78,7 @@ __all__ = [
     "Synchronise",
     "Tap",
     "Unfinished",
+    "UnreadAccount",
     "WebSocket",
     "Work",
     "check_password",

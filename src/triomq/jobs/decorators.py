@@ -31,6 +31,7 @@ class OptionArguments(TypedDict, total=False):
     key: str
     max_concurrency: int
     rate: float
+    shared: bool
     keep: float
     final: tuple[type[Exception], ...]
 

@@ -39,6 +39,8 @@ class JobOptions(Checked, frozen=True, kw_only=True):
             A key without these is for one job at a time. Jobs of any name share a key of the same text.
         max_concurrency: How many run at a time over all workers; 0 is without limit.
         rate: How many begin in a second, over all workers; 0 is without limit.
+        shared: Whether ``unique`` and ``key`` are those of all users of the broker whose jobs say so, and not of this
+            program's user alone.
         keep: Seconds for which a result stays with the broker after the end.
         final: Errors after which another attempt is not worth while.
     """
@@ -52,6 +54,7 @@ class JobOptions(Checked, frozen=True, kw_only=True):
     key: str = ""
     max_concurrency: Count = 0
     rate: Seconds = 0.0
+    shared: bool = False
     keep: Seconds = 0.0
     final: object = ()
 

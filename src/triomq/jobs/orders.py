@@ -119,6 +119,7 @@ class OrderForm:
             limit=own.max_concurrency or int(has_key and not own.rate),  # a key alone is for one at a time
             timeout=in_milliseconds("timeout", timeout),
             rate=own.rate,
+            shared=own.shared,
             keep=in_milliseconds("keep", keep),
             trace=options.trace,
             stream=definition.is_stream,

@@ -93,6 +93,8 @@ class SendChunks(_Frame, frozen=True, tag=18):
         stop: Likewise.
         max_bytes: Likewise.
         head: The beginning of a message whose last field, MessagePack's ``bin``, is the chunks.
+        reader: Who gets them: what all answers to one reader may leave unread is bounded.
+        room: Bytes that answers to all readers may leave unread; 0 is no bound.
     """
 
     number: int
@@ -101,6 +103,8 @@ class SendChunks(_Frame, frozen=True, tag=18):
     stop: int
     max_bytes: int
     head: bytes
+    reader: str = ""
+    room: int = 0
 
 
 Fetching = Read | ReadDelayed | ReadRecord | ReadChunks

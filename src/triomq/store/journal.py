@@ -294,6 +294,8 @@ class Journal:
         stop: int,
         max_bytes: int,
         done: Callable[[ChunksSent | StoreError], None],
+        reader: str = "",
+        room: int = 0,
     ) -> Fetch:
         """Have the store's process write whole chunks of a stream to a socket; nothing else may be written meanwhile.
 
@@ -307,10 +309,12 @@ class Journal:
             stop: The offset behind its last one.
             max_bytes: About how many bytes to write; at least one chunk is written if there is any.
             done: Called later, outside of any turn, when it is written or cannot be.
+            reader: Who gets them.
+            room: Bytes that all answers may leave unread, of which one reader may have half; 0 is no bound.
         """
         self._fetched += 1
         self._descriptors[self._fetched] = descriptor
-        return self._send_request(SendChunks(self._fetched, queue, first, stop, max_bytes, head), done)
+        return self._send_request(SendChunks(self._fetched, queue, first, stop, max_bytes, head, reader, room), done)
 
     def fetch_delayed(
         self, queue: int, numbers: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]

@@ -6,6 +6,9 @@
 
 - One thread for all sockets, with a connection of its own. It waits for none of them: what a socket does not take now
   is sent when it takes more, so a client that does not read costs the others nothing but the memory of its one answer.
+- That memory is bounded for each reader, whatever number of sockets it reads by: to half of what the broker allows for
+  all. Above it answers of that reader are ended that have not moved for a second, the one that is stuck for longest
+  first; at twice as much none has that second. Its newest answer is never ended for that.
 - The broker writes nothing to a socket that it has lent, and keeps its own duplicate. When it shuts that down, writing
   here fails at once; so closing a connection and draining work as they do elsewhere.
 - A chunk's checksum is for its reader: to look at it here too would take a third of this thread's time. What shows in
@@ -33,6 +36,14 @@ from triomq.store.sqlite import SqliteReader
 _PATIENCE = 60.0
 """Seconds for which a client may take nothing of its answer: as long as it may have asked us to wait for records."""
 
+_GRACE = 1.0
+"""Seconds that an answer may be stuck though its reader has too much unread."""
+
+_LOOK = 0.5
+"""Seconds between two looks while a reader has too much unread."""
+
+_SENT = memoryview(b"")
+
 _VECTOR = 512
 """Buffers in one write; the kernel takes 1,024."""
 
@@ -42,14 +53,17 @@ class _Answer:
 
     Args:
         number: The request's.
+        reader: Whose it is.
         target: Where it goes.
         pieces: All of it.
     """
 
-    __slots__ = ("number", "pieces", "position", "since", "size", "target")
+    __slots__ = ("held", "number", "pieces", "position", "reader", "since", "size", "target")
 
-    def __init__(self, number: int, target: socket.socket, pieces: list[memoryview]) -> None:
+    def __init__(self, number: int, reader: str, target: socket.socket, pieces: list[memoryview]) -> None:
         self.number = number
+        self.reader = reader
+        self.held = sum(map(len, pieces))  # bytes in memory
         self.target = target
         self.pieces = pieces
         self.position = 0  # of the first piece that is not sent
@@ -71,7 +85,10 @@ class _Answer:
             self.size += sent
             self.since = monotonic()
             while sent and sent >= len(self.pieces[self.position]):
-                sent -= len(self.pieces[self.position])
+                size = len(self.pieces[self.position])
+                sent -= size
+                self.held -= size
+                self.pieces[self.position] = _SENT
                 self.position += 1
             if sent:
                 self.pieces[self.position] = self.pieces[self.position][sent:]
@@ -96,6 +113,8 @@ class SendingThread:
         self._reader: SqliteReader | None = None
         self._answers: dict[int, _Answer] = {}  # by descriptor
         self._poll = select.poll()
+        self._room = 0  # bytes that all answers may hold; 0 is no bound
+        self._is_crowded = False  # whether a reader has too much unread
 
     def put(self, frame: SendChunks, target: socket.socket) -> None:
         """Answer a request; the socket is closed then."""
@@ -131,7 +150,8 @@ class SendingThread:
 
     def _turn(self) -> bool:
         """Wait for something to do, and do it; return whether to go on."""
-        for descriptor, _ in self._poll.poll(_PATIENCE * 1000 if self._answers else None):
+        patience = _LOOK if self._is_crowded else _PATIENCE
+        for descriptor, _ in self._poll.poll(patience * 1000 if self._answers else None):
             if descriptor in self._answers:
                 self._push(self._answers[descriptor])
             else:
@@ -144,7 +164,25 @@ class SendingThread:
         now = monotonic()
         for answer in [each for each in self._answers.values() if now - each.since > _PATIENCE]:
             self._end(answer, is_whole=False)
+        if self._is_crowded:
+            self._relieve(now)
         return True
+
+    def _relieve(self, now: float) -> None:
+        """End answers that are stuck, of readers who have too much unread."""
+        self._is_crowded = False
+        by_reader: dict[str, list[_Answer]] = {}
+        for answer in self._answers.values():
+            by_reader.setdefault(answer.reader, []).append(answer)
+        for answers in by_reader.values():
+            held, share = sum(answer.held for answer in answers), self._room // 2
+            for answer in sorted(answers[:-1], key=lambda each: each.since):
+                if held <= share:
+                    break
+                if now - answer.since >= _GRACE or held > 2 * share:
+                    held -= answer.held
+                    self._end(answer, is_whole=False)
+            self._is_crowded = self._is_crowded or held > share
 
     def _begin(self, frame: SendChunks, target: socket.socket) -> None:
         """Read what is wanted, and send what the socket takes of it."""
@@ -160,9 +198,11 @@ class SendingThread:
             self._send(FetchFailed(frame.number, StoreFailed("StoreError", text)))
         else:
             pieces = _pieces(frame.head, chunks) if chunks else []
-            answer = self._answers[target.fileno()] = _Answer(frame.number, target, pieces)
+            answer = self._answers[target.fileno()] = _Answer(frame.number, frame.reader, target, pieces)
             self._poll.register(target, select.POLLOUT)
             self._push(answer)
+            if frame.room and target.fileno() in self._answers:
+                self._room, self._is_crowded = frame.room, True  # to be looked at
 
     def _push(self, answer: _Answer) -> None:
         try:
@@ -177,7 +217,8 @@ class SendingThread:
         self._poll.unregister(answer.target)
         del self._answers[answer.target.fileno()]
         answer.target.close()
-        self._send(SendingEnded(answer.number, ChunksSent(answer.size, is_whole)))
+        begun = 0 if is_whole or not answer.pieces else 1  # what has begun is not asked for again, sent or not
+        self._send(SendingEnded(answer.number, ChunksSent(max(begun, answer.size), is_whole)))
 
 
 def _chunks_of(reader: SqliteReader, frame: SendChunks) -> list[bytes]:

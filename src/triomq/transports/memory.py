@@ -144,6 +144,11 @@ class MemoryRouter:
         """Return how many bytes wait for all peers together."""
         return sum(dealer.unsent for dealer in self._dealers.values())
 
+    def taken_at(self, identity: bytes) -> float:
+        """Return since when a peer has taken nothing of what is unsent; 0 if nothing is."""
+        dealer = self._dealers.get(identity)
+        return dealer.unsent_since if dealer is not None else 0.0
+
     def stuck_for(self, identity: bytes, now: float) -> float:
         """Return for how many seconds a peer has taken nothing of what is unsent; 0 if nothing is."""
         dealer = self._dealers.get(identity)

@@ -33,6 +33,7 @@ from triomq.core import (
 )
 from triomq.core.persistence.keyed_records import KeyedRecords
 from triomq.core.streams.publishers import NAME, NUMBER
+from triomq.core.topology.shares import WRITERS
 from triomq.errors import LimitExceeded, PreconditionFailed, UnknownStage, Unroutable
 from triomq.properties import EXPIRES_MARK, PERSISTENT_MARK, PRIORITY_MARK
 from triomq.store import RecordKind
@@ -224,7 +225,7 @@ async def test_quota_of_a_batch_and_of_all(harness: Harness) -> None:
         stages.stage(KEY, 0, 0, large)
     for batch in range(8, 14):
         stages.stage(KEY._replace(batch=batch), 0, 0, large)
-    with pytest.raises(LimitExceeded, match="all together"):
+    with pytest.raises(LimitExceeded, match="bytes that are staged"):
         stages.stage(KEY._replace(batch=20), 0, 0, large)
     harness.directory.memory.mark = 1
     harness.directory.memory.measure()
@@ -235,7 +236,7 @@ async def test_stages_have_a_part_of_a_small_memory(harness: Harness) -> None:
     state = declare(harness)
     harness.directory.memory.set_mark(400_000)
     stages, publisher = staged(harness, chunk(bytes(90_000)))
-    with pytest.raises(LimitExceeded, match="all together 100000;"):
+    with pytest.raises(LimitExceeded, match="100000 are all that can be"):
         stages.stage(KEY, 1, 0, chunk(bytes(20_000)))
     harness.directory.memory.measure()
     await stages.commit(publisher, KEY, {0: 0})  # does not wait for memory that its own stages have
@@ -247,7 +248,7 @@ async def test_very_small_chunks_count_for_what_they_take(harness: Harness) -> N
     keys = [KEY._replace(batch=batch) for batch in range(69)]
     for key in keys:
         stages.stage(key, 0, 0, chunk(b""), most=20_000)
-    with pytest.raises(LimitExceeded, match="all together 80000"):
+    with pytest.raises(LimitExceeded, match="80000 are all that can be"):
         stages.stage(KEY._replace(batch=69), 0, 0, chunk(b""), most=20_000)
 
 
@@ -263,7 +264,7 @@ async def test_writer_that_was_not_seen_for_long_gives_way_to_another(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declare(harness)
-    monkeypatch.setattr("triomq.core.streams.staging.MOST_WRITERS", 2)
+    monkeypatch.setattr("triomq.core.streams.staging.WRITERS", msgspec.structs.replace(WRITERS, most=2))
     names = [KEY._replace(writer=name) for name in ("a", "b", "c")]
     stages = stages_of(harness.directory)
     publisher = Publisher(harness.directory, EVERYTHING, harness.system.turn)
@@ -272,7 +273,7 @@ async def test_writer_that_was_not_seen_for_long_gives_way_to_another(
         stages.stage(key, 0, 0, chunk(b"0"))
         await stages.commit(publisher, key, {0: 0})
     stages.stage(names[2], 0, 0, chunk(b"0"))
-    with pytest.raises(LimitExceeded, match="2 writers have committed within a week"):
+    with pytest.raises(LimitExceeded, match="2 writers that have committed within a week"):
         await stages.commit(publisher, names[2], {0: 0})
     stages.wall = lambda: 101.0 + 7 * 24 * 3600
     await stages.commit(publisher, names[2], {0: 0})

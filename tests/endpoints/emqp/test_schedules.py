@@ -9,9 +9,9 @@ import trio
 from endpoints.emqp.conftest import CALL, USERS, Served
 from endpoints.faults import journal_of, unwritable
 from triomq.app import Broker, open_broker
-from triomq.core import Directory
+from triomq.core import SCHEDULES, Directory
 from triomq.endpoints import EMQP
-from triomq.endpoints.emqp.schedules import LARGEST, MOST, ScheduleBook, Scheduler
+from triomq.endpoints.emqp.schedules import LARGEST, ScheduleBook, Scheduler
 from triomq.errors import ConfigError, LimitExceeded, NotAllWritten, Refused
 from triomq.protocols.emqp import NO_HEADERS, make_headers
 from triomq.store import MessagesAppended, RecordPut
@@ -232,7 +232,7 @@ async def test_job_of_a_user_who_may_not_publish_any_more_is_refused_and_logged(
 
 async def test_schedules_are_bounded(served: Served, book: ScheduleBook) -> None:
     never = Timetable(interval=1e6, haste=False)
-    for number in range(MOST):
+    for number in range(SCHEDULES.share()):
         book.set(str(number), "q", NO_HEADERS, b"", "guest", never)
     book.set("0", "q", make_headers(guarantee=True), b"", "guest", never)  # in place of one
     with pytest.raises(LimitExceeded, match="end some of them first"):

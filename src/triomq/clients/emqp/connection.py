@@ -140,7 +140,7 @@ class EMQPConnection:
         retry_count: int = 0,
         job_timeout: float = 0.0,
         extension: Extension = NO_EXTENSION,
-    ) -> None:
+    ) -> bytes:
         """Send a job, and wait until the broker has it; with a broker without extensions it is only sent.
 
         Args:
@@ -151,6 +151,9 @@ class EMQPConnection:
             job_timeout: Seconds that it may run; 0 is without limit.
             extension: What else a broker with extensions is told.
 
+        Returns:
+            The id of the job that is there already under the same unique key, so that this one is not; empty if it is.
+
         Raises:
             AccessRefused: The user may not.
             LimitExceeded: A queue is full, or the broker is short of memory or disk.
@@ -159,7 +162,9 @@ class EMQPConnection:
         """
         headers = make_headers(guarantee=guarantee, retry_count=retry_count, timeout=job_timeout)
         await self.wait_room()
-        await self._accepted(self.begin(queue, message, headers, extension))
+        request = self.begin(queue, message, headers, extension)
+        await self._accepted(request)
+        return request.duplicate_of
 
     async def request(
         self,

@@ -14,6 +14,7 @@ from triomq.core.persistence.records import (
     decode_identity,
     decode_key,
     decode_maker,
+    decode_number,
     decode_position,
     decode_queue_options,
     decode_sink_options,
@@ -27,6 +28,7 @@ from triomq.core.queue.delay import Delayed
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import Destination, SinkState
+from triomq.core.streams.groups import groups_of
 from triomq.core.streams.ledgers import GroupLedger, ledgers_of, make_state
 from triomq.core.streams.log import StreamLog
 from triomq.core.streams.stored import StoredLog
@@ -260,11 +262,15 @@ def _recover_positions(directory: Directory) -> None:
     for (stream, group), value in KeyedRecords(directory, RecordKind.POSITION).recovered():
         queue = directory.queues.get(stream)
         if queue is not None and isinstance(queue.backlog, StreamLog):
-            queue.backlog.positions[group] = decode_position(value)
+            offset, user, used = decode_position(value)
+            queue.backlog.positions[group] = offset
+            groups_of(directory).recover(stream, group, user, used)
+    if directory.groups is not None:
+        directory.groups.recovered()
     for (stream, publisher), value in KeyedRecords(directory, RecordKind.PUBLISHER).recovered():
         queue = directory.queues.get(stream)
         if queue is not None and isinstance(queue.backlog, StreamLog) and queue.backlog.publishers is not None:
-            queue.backlog.publishers.recover(publisher, decode_position(value))
+            queue.backlog.publishers.recover(publisher, decode_number(value))
 
 
 def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> bool:

@@ -141,9 +141,20 @@ def decode_identity(value: bytes) -> int:
     return identity
 
 
-encode_position = _encoder.encode
-decode_position = Decoder(int).decode
-"""The next offset that a group wants."""
+encode_position = encode_number = _encoder.encode
+decode_number = Decoder(int).decode
+"""The highest number of a publisher."""
+
+_positions = Decoder(int | tuple[int, str, int])
+
+
+def decode_position(value: bytes) -> tuple[int, str, int]:
+    """Return the next offset that a group wants, the user who has set it first, and when it was set last.
+
+    Earlier versions wrote the offset alone; then there is no user, and the time is 0.
+    """
+    found = _positions.decode(value)
+    return (found, "", 0) if isinstance(found, int) else found
 
 
 def decode_sink_options(value: bytes) -> tuple[SinkOptions, str, str]:

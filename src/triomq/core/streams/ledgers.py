@@ -19,8 +19,8 @@ Rules:
 - Leases end in the order in which they were made. So what comes back is always the first that the ledger has, and its
   offsets are out of range from then on.
 - A group is its user's: two users that give a group the same name have a ledger each, and neither sees the other's.
-- A ledger is deleted with its queue. One in which nothing is leased gives way when there are too many
-  (``MOST_LEDGERS``): then its identity is gone, and who remembers that is told so.
+- A ledger is deleted with its queue. One in which nothing is leased gives way when there are too many,
+  or too many of its user (``shares.LEDGERS``): then its identity is gone, and who remembers that is told so.
 
 Dropped: a consumer whose deliveries are unsettled. They would be back in the queue after a restart, and what a job had
 begun could not be repeated.
@@ -52,6 +52,7 @@ from triomq.core.streams.requests import GoOn, read_records
 from triomq.core.streams.retention import RetentionLimits
 from triomq.core.streams.start import Bounds
 from triomq.core.topology.options import QueueOptions, StreamOptions
+from triomq.core.topology.shares import LEDGERS
 from triomq.errors import ActorError, ChunkDamaged, LimitExceeded, NotForStreams, OutOfRange, Refused, StoreError
 from triomq.store import RecordKind
 
@@ -79,9 +80,6 @@ MOST_OUTSTANDING: Final = 1_000_000
 
 MOST_OUTSTANDING_BYTES: Final = 256 * 1024 * 1024
 """The same for their bytes, which are in memory if the queue is not durable; as much as may be staged."""
-
-MOST_LEDGERS: Final = 1_000
-"""Ledgers of a domain: each is an actor, and a row in the store."""
 
 _AT_ONCE: Final = 256 * 1024
 """Bytes that come back in one turn: some milliseconds."""
@@ -348,6 +346,7 @@ class Ledgers:
 
     def _add(self, queue: str, group: str, state: QueueState) -> GroupLedger:
         ledger = GroupLedger(self, queue, group, state)
+        self._directory.shares.take(LEDGERS, ledger.user)
         self._ledgers.setdefault(queue, {})[group, state.user] = ledger
         return ledger
 
@@ -379,26 +378,28 @@ class Ledgers:
         """Forget a ledger whose stream is deleted."""
         groups = self._ledgers[ledger.queue]
         del groups[ledger.group, ledger.user]
+        self._directory.shares.give(LEDGERS, ledger.user)
         if not groups:
             del self._ledgers[ledger.queue]
         self._directory.clock.forget(ledger)
         if ledger.state.durable:
             self._records.remove(ledger.names)
 
-    def giving_way(self) -> GroupLedger | None:
-        """Return the ledger that gives way to a new one; None if there is room.
+    def giving_way(self, user: str) -> GroupLedger | None:
+        """Return the ledger that gives way to a new one of a user; None if there is room.
+
+        It is the user's own, if that has its share; otherwise anybody's.
 
         Raises:
-            LimitExceeded: There is none: of all something is leased.
+            ShareReached: There is none: of all something is leased.
         """
-        if len(self) < MOST_LEDGERS:
+        shares = self._directory.shares
+        if shares.has_room(LEDGERS, user):
             return None
-        empty = [ledger for ledger in self if not ledger.leases]
+        is_its_own = user != "" and shares.count(LEDGERS, user) >= LEDGERS.share()
+        empty = [ledger for ledger in self if not ledger.leases and (not is_its_own or ledger.user == user)]
         if not empty:
-            raise LimitExceeded(
-                f"{MOST_LEDGERS} groups have leased messages in this domain, and none of them has acknowledged all; "
-                "use one group for all runs of a job"
-            )
+            shares.require(LEDGERS, user)
         return min(empty, key=lambda ledger: ledger.used)
 
     def acknowledge(self, ledger: GroupLedger, offset: int) -> None:

@@ -342,8 +342,15 @@ class StreamLog(Backlog):
 
     # Groups
 
-    def set_position(self, group: str, offset: int) -> int:
-        """Set the next offset that a group wants; return the batch of the store that has it, 0 without one."""
+    def set_position(self, group: str, offset: int, user: str = "", used: int = 0) -> int:
+        """Set the next offset that a group wants; return the batch of the store that has it, 0 without one.
+
+        Args:
+            group: The group.
+            offset: The offset.
+            user: Who has made the position.
+            used: The time, in seconds since 1970.
+        """
         self.positions[group] = offset
         return 0
 

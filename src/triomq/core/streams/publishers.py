@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from triomq.core.message import Head, QueueMessage
 from triomq.core.persistence.keyed_records import KeyedRecords
-from triomq.core.persistence.records import encode_position
+from triomq.core.persistence.records import encode_number
 from triomq.properties import HeaderValue, Properties
 
 NAME, NUMBER = "x-publisher", "x-publisher-number"
@@ -81,7 +81,7 @@ class Publishers:
                 self._forget(next(iter(self._highest)))
             self._highest[publisher] = number
             if self._records is not None:
-                self._records.put((self._stream, publisher), encode_position(number))
+                self._records.put((self._stream, publisher), encode_number(number))
 
     def _forget(self, publisher: str) -> None:
         del self._highest[publisher]

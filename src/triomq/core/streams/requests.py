@@ -80,10 +80,15 @@ class SetPosition(Request[int], frozen=True):
     Args:
         group: The group's name.
         offset: The next offset that it wants.
+        user: Who sets it, and is charged for it if it is a new one; empty for the program itself.
+
+    Raises (in the asker):
+        ShareReached: It would be a new one, and the user has as many as it may.
     """
 
     group: str
     offset: int
+    user: str = ""
 
 
 class ForgetGroup(Request[bool], frozen=True):
@@ -99,7 +104,15 @@ class GoOn(Message, frozen=True):
 
 
 async def send_records(
-    state: "QueueState", first: int, *, most_records: int, most_bytes: int, descriptor: int, head: bytes
+    state: "QueueState",
+    first: int,
+    *,
+    most_records: int,
+    most_bytes: int,
+    descriptor: int,
+    head: bytes,
+    reader: str = "",
+    room: int = 0,
 ) -> bool:
     """Have the store's process write records of a stream to a socket, whose owner writes nothing to it meanwhile.
 
@@ -112,6 +125,8 @@ async def send_records(
         most_bytes: How many bytes of chunks, one chunk excepted.
         descriptor: A duplicate of the socket's descriptor; owned from now on.
         head: The message around the chunks; see ``Journal.send_chunks``.
+        reader: The user who gets them.
+        room: Bytes that all such answers may leave unread, of which one user may have half; 0 is no bound.
 
     Returns:
         Whether they are written; if not the records have gone meanwhile, and nothing was written.
@@ -122,7 +137,7 @@ async def send_records(
     """
     log = state.backlog
     assert isinstance(log, StoredLog)
-    return await log.send(first, most_records, most_bytes, descriptor, head)
+    return await log.send(first, most_records, most_bytes, descriptor, head, reader, room)
 
 
 async def read_records(

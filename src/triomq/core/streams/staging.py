@@ -45,6 +45,7 @@ from triomq.core.refusals import Restarting
 from triomq.core.streams.prepared import Prepared
 from triomq.core.streams.stage_target import StageTarget
 from triomq.core.streams.staged_chunk import StagedChunk, read_staged
+from triomq.core.topology.shares import STAGED, WRITERS
 from triomq.errors import LimitExceeded, UnknownStage
 from triomq.store import RecordKind
 
@@ -56,7 +57,7 @@ MOST_BATCH = 64 * 1024 * 1024
 """Bytes of chunks of one batch of a writer, unless a caller says otherwise: what one turn publishes."""
 
 _BATCHES = 4
-"""How many such batches all writers of a domain may have staged: they are in memory."""
+"""How many such batches all writers of a domain may have staged: they are in memory. A user may have half of them."""
 
 _PART_OF_MEMORY = 4
 """What of the broker's memory all of them may have if it is small: a commit waits while there is too little, so stages
@@ -64,9 +65,6 @@ that were the reason would have it wait, and all publishers, until they expire."
 
 _PLACE = 1024
 """Bytes that a chunk is counted with beside its own: about what a batch takes that has one of few bytes."""
-
-MOST_WRITERS = 10_000
-"""Writers that are remembered: each has a record on disk and in memory."""
 
 WRITER_SECONDS = 7 * 24 * 3600
 """Seconds since its last commit for which a writer is remembered in any case: no client repeats a commit so long."""
@@ -79,11 +77,29 @@ _ATTEMPTS = 2
 
 
 class StageKey(NamedTuple):
-    """What a stage belongs to: one batch of one writer into one target."""
+    """What a stage belongs to: one batch of one writer of a user into one target.
+
+    Two users that give a writer the same name have a writer each: none can commit, drop or skip what is another's.
+    """
 
     target: StageTarget
     writer: str
     batch: int
+    user: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the writer is recorded under."""
+        return _writer_names(self.target, self.writer, self.user)
+
+
+def _writer_names(target: StageTarget, writer: str, user: str) -> tuple[str, ...]:
+    names = target.record_names(writer)
+    return (*names, *[""] * (3 - len(names)), user) if user else names
+
+
+def _user_of(names: tuple[str, ...]) -> str:
+    return names[3] if len(names) > 3 else ""
 
 
 def stages_of(directory: "Directory") -> "Stages":
@@ -186,12 +202,19 @@ class Stages:
         found = {names: _decode_committed(value) for names, value in self._records.recovered()}
         # The one that has not committed for longest is the first.
         self._committed = dict(sorted(found.items(), key=lambda each: each[1].time))
+        for names in self._committed:
+            directory.shares.take(WRITERS, _user_of(names))
         self.size = 0
         self.wall = unix_time
 
-    def last_batch(self, target: StageTarget, writer: str) -> int:
-        """Return the highest batch that a writer has committed into a target; -1 if there is none."""
-        found = self._committed.get(target.record_names(writer))
+    def last_batch(self, target: StageTarget, writer: str, user: str = "") -> int:
+        """Return the highest batch that a user's writer has committed into a target; -1 if there is none.
+
+        Writers of earlier versions were nobody's, and go on as anybody's.
+        """
+        found = self._committed.get(_writer_names(target, writer, user)) or self._committed.get(
+            target.record_names(writer)
+        )
         return -1 if found is None else found.batch
 
     def stage(
@@ -227,16 +250,23 @@ class Stages:
         most_of_all, mark = _BATCHES * most, self._directory.memory.mark
         if mark:
             most_of_all = min(most_of_all, mark // _PART_OF_MEMORY)
-        if self.size + size > most_of_all or largest > most:
+        if largest > most:
             raise LimitExceeded(
-                f"{size} bytes more are too many to be staged: a batch may have {most}, all together "
-                f"{most_of_all}; commit smaller batches, or wait until others are committed"
+                f"{size} bytes more are too many to be staged: a batch may have {most}; commit smaller batches"
             )
+        self._directory.shares.require(STAGED, key.user, size, most=most_of_all)
         if batch is None:
             batch = self._batches[key] = _Batch(self._directory.clock.now() + STAGED_SECONDS)
             self._directory.clock.set(self, batch.deadline)
-        self.size += batch.add(part, attempt, staged)
+        self._count(key, batch.add(part, attempt, staged))
         return count
+
+    def _count(self, key: StageKey, more: int) -> None:
+        self.size += more
+        if more > 0:
+            self._directory.shares.take(STAGED, key.user, more)
+        elif more < 0:
+            self._directory.shares.give(STAGED, key.user, -more)
 
     def abort(self, key: StageKey, part: int | None = None, attempt: int | None = None) -> None:
         """Drop what is staged of a batch: all of it, or one attempt at one part; what is not there is no error."""
@@ -244,14 +274,14 @@ class Stages:
         if batch is None:
             return
         if part is not None and attempt is not None:
-            self.size -= batch.drop(part, attempt)
+            self._count(key, -batch.drop(part, attempt))
         if part is None or attempt is None or not batch.size:
             self._drop(key)
 
     def _drop(self, key: StageKey) -> None:
         batch = self._batches.pop(key, None)
         if batch is not None:
-            self.size -= batch.size
+            self._count(key, -batch.size)
 
     def expire(self) -> None:
         """Drop the batches whose writers have gone; called by the domain's clock.
@@ -304,7 +334,7 @@ class Stages:
             await self._directory.persistence.wait_committed(self._directory.persistence.journal.require_commit())
 
     def _is_committed(self, key: StageKey) -> bool:
-        return bool(key.writer) and key.batch <= self.last_batch(key.target, key.writer)
+        return bool(key.writer) and key.batch <= self.last_batch(key.target, key.writer, key.user)
 
     def _chunks(self, key: StageKey, attempts: Mapping[int, int]) -> list[StagedChunk]:
         staged = self._batches.get(key)
@@ -321,7 +351,7 @@ class Stages:
 
     def _publish(self, publisher: "Publisher", key: StageKey, prepared: Prepared) -> None:
         """Publish, and remember it, in the present turn."""
-        name = key.target.record_names(key.writer)
+        name, shares = key.names, self._directory.shares
         forgotten = self._forgettable(name) if key.writer else None
         prepared.require_open()
         publisher.commit(prepared.transaction)
@@ -329,24 +359,30 @@ class Stages:
         if not key.writer:
             return
         if forgotten is not None:
-            del self._committed[forgotten]
-            self._records.remove(forgotten)
-        self._committed.pop(name, None)
+            self._forget(forgotten)
+        if self._committed.pop(name, None) is None:
+            shares.take(WRITERS, key.user)
         committed = self._committed[name] = _Committed(key.batch, int(self.wall()))
         self._records.put(name, _encode_committed(committed))
+
+    def _forget(self, name: tuple[str, ...]) -> None:
+        del self._committed[name]
+        self._directory.shares.give(WRITERS, _user_of(name))
+        self._records.remove(name)
 
     def _forgettable(self, name: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the writer that gives way to another one; None if there is room.
 
+        It is one of the same user, if that has its share; otherwise anybody's.
+
         Raises:
-            LimitExceeded: There is none, and all writers have committed within a week.
+            ShareReached: There is none, and all such writers have committed within a week.
         """
-        if name in self._committed or len(self._committed) < MOST_WRITERS:
+        shares, user = self._directory.shares, _user_of(name)
+        if name in self._committed or shares.has_room(WRITERS, user):
             return None
-        oldest = next(iter(self._committed))
+        is_its_own = user != "" and shares.count(WRITERS, user) >= WRITERS.share()
+        oldest = next(each for each in self._committed if not is_its_own or _user_of(each) == user)
         if self._committed[oldest].time + WRITER_SECONDS > self.wall():
-            raise LimitExceeded(
-                f"{MOST_WRITERS} writers have committed within a week, and no more are remembered: use the name of a "
-                "writer for all runs of its query"
-            )
+            shares.require(WRITERS, user)
         return oldest

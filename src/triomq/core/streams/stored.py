@@ -442,7 +442,9 @@ class StoredLog(StreamLog):
                 raise ChunkDamaged(f"the records from {damaged.first} on are damaged: {damaged.reason}")
         return read.chunks or (self.read(behind, most_records, most_bytes) if since else [])
 
-    async def send(self, first: int, most_records: int, most_bytes: int, descriptor: int, head: bytes) -> bool:
+    async def send(
+        self, first: int, most_records: int, most_bytes: int, descriptor: int, head: bytes, reader: str, room: int
+    ) -> bool:
         """Have the store write chunks to a socket; see ``send_records``."""
         answered = trio.Event()
         answer: list[ChunksSent | StoreError] = []
@@ -452,7 +454,7 @@ class StoredLog(StreamLog):
             answered.set()
 
         stop = min(self._tail_first, first + most_records)
-        fetch = self._journal.send_chunks(descriptor, head, self.queue, first, stop, most_bytes, done)
+        fetch = self._journal.send_chunks(descriptor, head, self.queue, first, stop, most_bytes, done, reader, room)
         try:
             await answered.wait()
         finally:
@@ -466,10 +468,10 @@ class StoredLog(StreamLog):
 
     # Groups
 
-    def set_position(self, group: str, offset: int) -> int:
+    def set_position(self, group: str, offset: int, user: str = "", used: int = 0) -> int:
         """Set the next offset that a group wants; return the batch that has it."""
         super().set_position(group, offset)
-        self._records.put((self._name, group), encode_position(offset))
+        self._records.put((self._name, group), encode_position((offset, user, used)))
         return self._journal.require_commit()
 
     def forget_group(self, group: str) -> bool:

@@ -38,6 +38,7 @@ from triomq.core.queue.expiry import is_unused
 from triomq.core.queue.queue_state import Enlist, OptionsChanged, QueueState, QueueStatistics
 from triomq.core.queue.timekeeper import Due, Timekeeper
 from triomq.core.refusals import NotResident
+from triomq.core.streams.groups import groups_of
 from triomq.core.streams.log import StreamLog
 from triomq.core.streams.reader import FeedReader
 from triomq.core.streams.requests import (
@@ -272,11 +273,14 @@ class Stream(InPlaceActor):
 
     def set_position(self, message: SetPosition) -> int:
         """Record how far a group has read."""
-        self._state.use()
-        return self._log.set_position(message.group, message.offset)
+        state = self._state
+        state.use()
+        user, used = groups_of(state.directory).set(state.name, message.group, message.user)
+        return self._log.set_position(message.group, message.offset, user, used)
 
     def forget_group(self, message: ForgetGroup) -> bool:
         """Forget the position of a group."""
+        groups_of(self._state.directory).forget(self._state.name, message.group)
         return self._log.forget_group(message.group)
 
     def browse(self, message: Browse) -> Sequence[Entry]:

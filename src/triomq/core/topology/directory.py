@@ -37,6 +37,7 @@ from triomq.core.topology.content_routes import ContentRoutes, queues_among
 from triomq.core.topology.observer import MessageObservers, Observers
 from triomq.core.topology.policy import Policies
 from triomq.core.topology.quotas import DomainLimits, Quotas
+from triomq.core.topology.shares import Shares
 from triomq.core.topology.tracer import Tracer
 from triomq.errors import (
     LimitExceeded,
@@ -49,6 +50,7 @@ from triomq.errors import (
 )
 
 if TYPE_CHECKING:
+    from triomq.core.streams.groups import Groups
     from triomq.core.streams.ledgers import GroupLedger, Ledgers
     from triomq.core.streams.staging import Stages
     from triomq.core.topology.session import Session
@@ -131,7 +133,7 @@ class Directory:
         self.codecs = codecs or Codecs()
         self.memory = memory or MemoryAlarm()
         self.memory.watch(self)
-        self.clock: Clock[QueueState | Stages | GroupLedger] = Clock()
+        self.clock: Clock[QueueState | Stages | GroupLedger | Groups] = Clock()
         self.observers = Observers()
         self.message_observers: MessageObservers | None = None
         # The same, but None with a tracer alone, which hears of runs from their queues.
@@ -151,6 +153,8 @@ class Directory:
         self.connections = 0  # of clients that work in this domain
         self.stages: Stages | None = None  # what waits for its commit, if anything ever did (``stages_of``)
         self.ledgers: Ledgers | None = None  # what groups have leased, if any ever did (``ledgers_of``)
+        self.groups: Groups | None = None  # who has positions in streams, if anybody ever did (``groups_of``)
+        self.shares = Shares()
         self.version = 0
         self.content_routes = ContentRoutes(self)
         self._sessions = 0

@@ -46,6 +46,7 @@ from triomq.core.streams.ledgers import (
     ledgers_of,
     require_leasable,
 )
+from triomq.core.streams.log import StreamLog
 from triomq.core.streams.partitions import (
     DeclareStream,
     DeleteStream,
@@ -315,6 +316,8 @@ class Domain(DynamicSupervisor):
         forget_queue(directory, queue)
         for ledger in () if directory.ledgers is None else directory.ledgers.of_queue(queue.name):
             self._remove_ledger(ledger)
+        if directory.groups is not None and isinstance(queue.backlog, StreamLog):
+            directory.groups.forget_stream(queue.name, queue.backlog.positions)
         self._notify(Action.DELETED, ChangeKind.QUEUE, queue, session)
         directory.look_idle()
 
@@ -325,7 +328,7 @@ class Domain(DynamicSupervisor):
         user = message.session.user
         ledger = ledgers.find(message.queue, message.group, user)
         if ledger is None:
-            if (oldest := ledgers.giving_way()) is not None:
+            if (oldest := ledgers.giving_way(user)) is not None:
                 self._remove_ledger(oldest)
             self.system.turn.charge(_COST)
             ledger = ledgers.make(queue, message.group, user)

@@ -12,6 +12,7 @@ from triomq.core import Codecs, Directory, Quotas
 from triomq.endpoints.base.job_desk import JobDesk
 from triomq.endpoints.base.statistics import ScheduleStatistics
 from triomq.endpoints.base.unfinished import Unfinished
+from triomq.endpoints.base.unread import UnreadAccount
 from triomq.endpoints.direct import DirectProtocol, FeedPace
 from triomq.security import FailedLogins, Users
 from triomq.timetable import unix_time
@@ -65,6 +66,7 @@ class BrokerContext(msgspec.Struct, frozen=True):
         quotas: Counts what users have at once.
         failed_logins: Clients that have failed to log in lately.
         unfinished: What connections hold of messages that are not whole.
+        unread: What connections hold that their clients have not read.
         guessing: How many passwords are worked out at once, each by a thread.
         instance: What tells this broker from all others.
         origins: The other brokers that are connected as peers.
@@ -84,6 +86,7 @@ class BrokerContext(msgspec.Struct, frozen=True):
     quotas: Quotas = msgspec.field(default_factory=Quotas)
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
     unfinished: Unfinished = msgspec.field(default_factory=Unfinished)
+    unread: UnreadAccount = msgspec.field(default_factory=UnreadAccount)
     password_limiter: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(_GUESSES))
     instance: str = msgspec.field(default_factory=partial(token_hex, 8))
     origins: Origins = msgspec.field(default_factory=Origins)

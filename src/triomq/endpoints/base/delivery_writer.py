@@ -66,6 +66,7 @@ class DeliveryWriter:
     __slots__ = (
         "_count",
         "_engine",
+        "_given",
         "_held_for",
         "_progress",
         "_size",
@@ -86,6 +87,7 @@ class DeliveryWriter:
         self._transport = transport
         self._count = 0  # messages that the window counts and the transport has been given
         self._size = 0  # bytes of these
+        self._given = 0  # bytes that the transport has been given and has not taken all of
         self._held_for = 0  # the batch that must be on disk before anything is written; 0 if there is none
         self._progress = -1  # the transport's, when it was looked at last
         self._stuck_since = 0.0  # when that was not what it had been before
@@ -105,12 +107,14 @@ class DeliveryWriter:
                 room = LARGE_WRITE_BYTES if size >= LARGE * count else WRITE_BYTES
                 encode(parcel)
         if outbox.unsent or self._count or self.window.waiting:
+            given = outbox.unsent
             buffers = self._engine.data_to_send()
             taken = self._transport.send_nowait(buffers) if buffers else True
             if taken and not outgoing and not self.window.waiting:
                 self._give_back()
             else:
                 self.may_write = False
+                self._given = 0 if taken else given
                 if taken:
                     self._transport.notify_drained()  # the rest, and feeds that wait for room, in a turn of their own
 
@@ -123,6 +127,7 @@ class DeliveryWriter:
     def drained(self) -> None:
         """Wake the feeds that waited for the transport; what they deliver is due for the next ``flush``."""
         self.may_write = True
+        self._given = 0
         self._progress = -1
         self._give_back()
 
@@ -151,6 +156,11 @@ class DeliveryWriter:
     def is_choked(self) -> bool:
         """Whether the client leaves so much unread that its requests have to wait."""
         return not self.may_write and self._engine.outbox.unsent > UNREAD_BYTES
+
+    @property
+    def unread(self) -> int:
+        """Bytes that are encoded and that the transport has not been seen to have sent."""
+        return self._given + self._engine.outbox.unsent
 
     def stuck_for(self, now: float) -> float:
         """Return for how many seconds the client has read nothing of what waits for it; to be asked now and then."""

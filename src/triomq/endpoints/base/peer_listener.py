@@ -21,7 +21,7 @@ class _Router(Protocol):
     """What routers of both kinds know of what waits for their peers."""
 
     def unsent(self, identity: bytes) -> int: ...
-    def unsent_in_all(self) -> int: ...
+    def taken_at(self, identity: bytes) -> float: ...
     def stuck_for(self, identity: bytes, now: float) -> float: ...
     def forget(self, identity: bytes) -> None: ...
 
@@ -60,9 +60,9 @@ class PeerListener(Listener):
         """Return how many bytes wait for a peer, beside the few messages that count as sent."""
         return self._router.unsent(identity)
 
-    def unsent_in_all(self) -> int:
-        """Return how many bytes wait for all peers together."""
-        return self._router.unsent_in_all()
+    def taken_at(self, identity: bytes) -> float:
+        """Return when a peer last took something of what waits for it."""
+        return self._router.taken_at(identity)
 
     def stuck_for(self, identity: bytes, now: float) -> float:
         """Return for how many seconds a peer has taken nothing of what waits for it."""

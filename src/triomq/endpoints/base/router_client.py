@@ -49,9 +49,6 @@ Ts = TypeVarTuple("Ts")
 _WINDOW_MESSAGES = 1000
 """Messages on the way to one client: each is a call to libzmq, and its frames take memory beside their bytes."""
 
-_UNREAD_IN_ALL = 256 * 1024 * 1024
-"""Bytes of answers that all peers of a listener together may leave unread, beside ``UNREAD_BYTES`` of each."""
-
 _LINGER = 1.0
 """Seconds that a peer gets to take our last words from its outbox."""
 
@@ -85,6 +82,8 @@ class RouterClient(Client):
     """Whether ``handle`` puts off what is too much for a turn."""
 
     _parked_bytes = 0
+    _unread = 0  # bytes, as the account of all clients has it
+    _unread_user = ""  # as whom they are counted there
     _count = 0  # messages that are encoded, and that the window counts
     _size = 0  # bytes of these
     _linger_until = inf
@@ -250,14 +249,47 @@ class RouterClient(Client):
             self.in_turn(self._let_down)
 
     def _leaves_too_much(self) -> bool:
-        unread = self._listener.unsent(self.identity) - self._size
-        if unread <= UNREAD_BYTES:
-            return False
-        return unread > self.most_unread or self._listener.unsent_in_all() > _UNREAD_IN_ALL
+        waiting = self._listener.unsent(self.identity)
+        if waiting:
+            self._note_unread(waiting)
+        elif self._unread:
+            self._note_unread(0)
+        return waiting - self._size > max(UNREAD_BYTES, self.most_unread)
 
     def _let_down(self) -> None:
         self.mark_lost("the peer does not read its answers")
         self.leave()
+
+    def _note_unread(self, size: int) -> None:
+        """Tell the broker's account how much is here that the peer has not read."""
+        account, user = self.context.unread, self.charged_user
+        if self._unread and (not size or user != self._unread_user):
+            account.forget(self, self._unread_user)
+            self._unread = 0
+        if size and size != self._unread and not self._left and not self._listener.is_internal:
+            self._unread, self._unread_user = size, user
+            account.note(self, size)
+
+    @property
+    def charged_user(self) -> str:
+        """Who is charged for what the peer does not read."""
+        return self.user or self.login
+
+    @property
+    def reading_progress(self) -> float:
+        """A number that changes when the peer takes something."""
+        return self._listener.taken_at(self.identity)
+
+    @final
+    def give_up_reader(self, reason: str) -> None:
+        """End, since the peer does not read, and its user has too much unread."""
+        self.in_turn(self._give_up_reader, reason)
+
+    def _give_up_reader(self, reason: str) -> None:
+        if not self._left:
+            self.mark_lost(reason)
+            self.leave()
+            self.end()
 
     def delivered(self, subscription: Subscription, batch: Batch) -> None:
         """Encode a batch at the end of the turn, or when the peer has taken what is before it."""
@@ -298,6 +330,8 @@ class RouterClient(Client):
     def drained(self) -> None:
         """Go on with what waits, since libzmq has taken everything before it; called by the listener, in a turn."""
         self._goes_on = False
+        if self._unread:
+            self._note_unread(self._listener.unsent(self.identity))
         if self._linger_until < inf:
             self.end()
         elif not self._listener.unsent(self.identity):
@@ -348,6 +382,8 @@ class RouterClient(Client):
     def _let_go(self) -> None:
         self._parked.clear()
         self._count_parked(-self._parked_bytes)
+        if self._unread:
+            self._note_unread(0)
         super()._let_go()
 
     def released(self) -> None:

@@ -28,6 +28,7 @@ import trio
 
 from triomq.core import (
     EVERYTHING,
+    SCHEDULES,
     CachedRoute,
     Clock,
     Directory,
@@ -53,9 +54,6 @@ from triomq.endpoints.jobs import BookedJob, JobSender
 from triomq.errors import LimitExceeded, Refused, StoreCorrupt
 from triomq.protocols.emqp import NO_EXTENSION, Headers, call_name, decode_extension, make_headers, parse_headers
 from triomq.timetable import Progress, Timetable, advance, begin, resume
-
-MOST: Final = 10_000
-"""Schedules of one domain: each is a timer, and a record that is written at each tick."""
 
 LARGEST: Final = 64 * 1024
 """Bytes of the message of a schedule, which stays in memory and is written at each tick."""
@@ -111,6 +109,7 @@ class ScheduleBook:
         self.now = now
         self.clock: Clock[str] = Clock(now)
         self.schedules: dict[str, Schedule] = {}
+        self._shares = directory.shares
         self.is_served = False
         """Whether there is a scheduler: of two, each tick would be sent twice."""
         self._records = KeyedRecords(directory, RecordKind.SCHEDULE)
@@ -147,14 +146,15 @@ class ScheduleBook:
             extension: As there.
 
         Raises:
-            Refused: It would never be due, or too often, or there are too many.
+            Refused: It would never be due, or too often.
+            ShareReached: The user has as many as it may.
         """
         if 0 < timetable.interval < SHORTEST:
             raise Refused(f"an interval of {timetable.interval} s; it takes {SHORTEST} at least")
         if len(message) > LARGEST:
             raise LimitExceeded(f"a message of {len(message)} bytes; that of a schedule has at most {LARGEST}")
-        if len(self.schedules) >= MOST and key not in self.schedules:
-            raise LimitExceeded(f"there are {MOST} schedules, and no more are allowed; end some of them first")
+        if key not in self.schedules:
+            self._shares.require(SCHEDULES, user)
         progress = begin(timetable, self.now())
         schedule = Schedule(queue, headers.frame, message, user, timetable, progress, owner, extension)
         found = self.schedules.get(key)
@@ -175,7 +175,9 @@ class ScheduleBook:
 
     def remove(self, key: str) -> None:
         """End a schedule, if it is there."""
-        if self.schedules.pop(key, None) is not None:
+        found = self.schedules.pop(key, None)
+        if found is not None:
+            self._shares.give(SCHEDULES, found.user)
             self.clock.forget(key)
             self._records.remove((key,))
 
@@ -211,6 +213,8 @@ class ScheduleBook:
         self._records.put((key,), _encode(schedule))
 
     def _enter(self, key: str, schedule: Schedule) -> None:
+        if key not in self.schedules:
+            self._shares.take(SCHEDULES, schedule.user)
         self.schedules[key] = schedule
         self.clock.forget(key)
         self.clock.set(key, inf if schedule.progress.due is None else schedule.progress.due)

@@ -62,7 +62,7 @@ class Attempts:
         if end == "ok":
             register = self._register
             register.remove(job)
-            register.ended.add(job.id, end)
+            register.ended.add(job.id, end, job.user)
             register.counts[end] += 1
             if register.followers.by_job:
                 register.followers.tell(job, end, answer)

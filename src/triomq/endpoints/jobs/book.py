@@ -27,7 +27,7 @@ from typing import Final
 
 import msgspec
 
-from triomq.core import Batch, Outcome, settle
+from triomq.core import Batch, Outcome, Shares, settle
 from triomq.endpoints.jobs.attempts import Attempts
 from triomq.endpoints.jobs.endings import Endings
 from triomq.endpoints.jobs.followers import Followers
@@ -51,6 +51,7 @@ class JobBook:
         chance: Gives a number from 0 to 1.
         is_empty: Whether there is no message of a job in a queue, or no such queue.
         followers: Who hears of changes; those of ``follow`` alone by default.
+        shares: Counts what users have of the domain's pools.
 
     Raises:
         StoreCorrupt: A record of the store is none.
@@ -64,8 +65,9 @@ class JobBook:
         chance: Callable[[], float] = random.random,
         is_empty: Callable[[str], bool] = bool,
         followers: Followers | None = None,
+        shares: Shares | None = None,
     ) -> None:
-        self.register = Register(now, records or NoRecords(), followers)
+        self.register = Register(now, records or NoRecords(), followers, shares)
         self.parking = self.register.parking
         self.hold = Hold(now, occupy=self.parking.occupy, leave=self.parking.leave)
         self.endings = Endings(self.register, self.hold, is_empty)
@@ -90,6 +92,7 @@ class JobBook:
 
         Raises:
             AccessRefused: Its id is that of another user's job.
+            ShareReached: Its user holds as many unique keys as it may.
         """
         if job.id in self.jobs or self._ended.get(job.id) is not None:
             return self._again(job)
@@ -106,7 +109,8 @@ class JobBook:
 
     def _again(self, job: BookedJob) -> Standing:
         found = self.jobs.get(job.id)
-        if found is not None and found.user != job.user:
+        user = self._ended.user(job.id) if found is None else found.user
+        if user != job.user:
             raise AccessRefused("there is a job with this id, which is another user's; choose ids that are unique")
         if found is None:
             return Standing(job.id, self._ended.get(job.id))
@@ -115,10 +119,13 @@ class JobBook:
     def _look_at_terms(self, job: BookedJob) -> Standing | None:
         """Return what keeps a job from being entered."""
         terms = job.terms
-        holder = self.register.relations.holder(terms.unique) if terms.unique else None
+        relations = self.register.relations
+        holder = relations.holder(job) if terms.unique else None
         if holder is not None and not self.endings.has_vanished(*holder):
             self.register.counts["duplicate"] += 1
             return Standing(holder[0], None)
+        if terms.unique:
+            relations.require_room(job)
         name, attempt = terms.parent
         if not attempt:
             return None
@@ -126,7 +133,7 @@ class JobBook:
         if (end is not None and end != "ok") or (parent is not None and not _is_running(parent, attempt)):
             self.register.counts["cancelled"] += 1
             self.register.tick()
-            self._ended.add(job.id, "cancelled")
+            self._ended.add(job.id, "cancelled", job.user)
             return Standing(job.id, "cancelled")
         if parent is not None and parent.terms.deadline:
             deadline = min(terms.deadline or parent.terms.deadline, parent.terms.deadline)

@@ -1,7 +1,7 @@
 """The jobs that have ended lately, so that one that is sent again is not done again."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from triomq.endpoints.jobs.job import End
 
@@ -16,6 +16,10 @@ MOST: Final = 65_536
 them for fewer seconds."""
 
 
+_HowEnded: TypeAlias = tuple[End, float, str]
+"""How, when by Unix time, and whose it was."""
+
+
 class EndedJobs:
     """How the last jobs have ended, by their ids.
 
@@ -28,19 +32,20 @@ class EndedJobs:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._began = now()
-        self._young: dict[bytes, tuple[End, float]] = {}
-        self._older: dict[bytes, tuple[End, float]] = {}
+        self._young: dict[bytes, _HowEnded] = {}
+        self._older: dict[bytes, _HowEnded] = {}
         self._at = 0.0
-        self._latest: dict[End, tuple[End, float]] = {}  # jobs that have ended alike share one
+        self._latest: dict[tuple[End, str], _HowEnded] = {}  # jobs that have ended alike share one
 
     def begin(self, at: float) -> None:
         """Have what ends from now on end at a Unix time."""
         self._at = at
         self._latest.clear()
 
-    def add(self, job: bytes, end: End) -> None:
-        """Remember how a job has ended."""
-        self._young[job] = self._latest.get(end) or self._latest.setdefault(end, (end, self._at))
+    def add(self, job: bytes, end: End, user: str) -> None:
+        """Remember how a job of a user has ended."""
+        key = (end, user)
+        self._young[job] = self._latest.get(key) or self._latest.setdefault(key, (end, self._at, user))
         if len(self._young) >= GENERATION:
             self._look()
 
@@ -54,6 +59,11 @@ class EndedJobs:
         """Return how a job has ended; None if it has not, or too long ago."""
         found = self._young.get(job) or self._older.get(job)
         return None if found is None else found[0]
+
+    def user(self, job: bytes) -> str:
+        """Return whose job it was; empty if that is not known."""
+        found = self._young.get(job) or self._older.get(job)
+        return "" if found is None else found[2]
 
     def since(self, job: bytes) -> float:
         """Return when a job has ended, by Unix time; 0 if that is not known."""

@@ -107,7 +107,7 @@ class Endings:
         """Forget a job that has ended before, since its message has left its queue at last."""
         self._register.remove(job)
         self._register.tick()
-        self._register.ended.add(job.id, end)
+        self._register.ended.add(job.id, end, job.user)
 
     def requester_left(self, requester: bytes) -> None:
         """Cancel the jobs that are tied to a requester."""

@@ -76,6 +76,21 @@ class BookedJob(msgspec.Struct, eq=False, gc=False):
         return self.sender.user
 
     @property
+    def unique(self) -> str:
+        """The unique key by which it is known here, which is its user's unless it is shared; empty for none."""
+        return self._scoped(self.terms.unique)
+
+    @property
+    def key(self) -> str:
+        """The same for what limit and rate count."""
+        return self._scoped(self.terms.key)
+
+    def _scoped(self, text: str) -> str:
+        if not text:
+            return ""
+        return f"\0{text}" if self.terms.shared else f"{self.sender.user}\0{text}"
+
+    @property
     def requester(self) -> bytes:
         """Whom to answer; empty if nobody waits for it."""
         return self.sender.identity

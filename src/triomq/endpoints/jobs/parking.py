@@ -12,8 +12,9 @@ Rules:
   queue, goes to where it stood. What has not been in the line does not pass it.
 - Nothing is reserved for a job that was called: its queue may have been purged meanwhile. Instead each line is looked
   at once a second, and calls as many as there are places.
-- Of one queue so many may be parked. Then its feeds wait at a gate, and what else comes out goes back to its place. The
-  gate opens for each job that is called. Otherwise one key would take all of a long queue into memory.
+- Of one queue so many may be parked, and of all queues so many bytes of one user's jobs (``PARKED``). Then its feeds
+  wait at a gate, and what else comes out goes back to its place. The gate opens for each job that is called. Otherwise
+  one key would take all of a long queue into memory.
 
 Rates are token buckets that hold a second's worth, one at least. A bucket counts as empty at the moment when the book
 was opened: nothing of it is on disk, and after a restart too few may begin rather than too many. So one that was
@@ -27,7 +28,7 @@ from typing import Final
 
 import msgspec
 
-from triomq.core import Batch, Clock, Outcome, Window, body_of, settle
+from triomq.core import PARKED, Batch, Clock, Outcome, Shares, Window, body_of, settle
 from triomq.endpoints.jobs.job import BookedJob
 
 MOST_PARKED: Final = 10_000
@@ -105,7 +106,11 @@ class _Room:
     def remove(self, size: int) -> None:
         self.jobs -= 1
         self.size -= size
-        if self.gate.held:  # one may go: the one that was called, or another
+        self.open()
+
+    def open(self) -> None:
+        """Let a job go, if the gate is closed: the one that was called, or another."""
+        if self.gate.held:
             self.gate.release()
 
 
@@ -114,9 +119,12 @@ class Parking:
 
     Args:
         now: Gives the Unix time.
+        shares: Counts what users have parked.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], shares: Shares) -> None:
+        self._shares = shares
+        self._waiting: dict[str, dict[_Room, None]] = {}  # before which a user's jobs wait for its share, by user
         self.clock: Clock[str] = Clock(now)
         """When the line of each key is to be looked at."""
         self._opened = now()
@@ -162,10 +170,9 @@ class Parking:
 
     def enter(self, job: BookedJob) -> bool:
         """Give a job a place of its key, and return whether there was one; who has got it must ``leave``."""
-        terms = job.terms
-        line = self._lines.get(terms.key)
+        line = self._lines.get(job.key)
         if line is None:
-            line = self._lines[terms.key] = _Line()
+            line = self._lines[job.key] = _Line()
         if job.id in self._parked:  # its queue has taken it back, and hands it out again
             self._called[job.id] = self._unpark(job.id).turn
         if job.id not in self._called and self._first(line) is not None:
@@ -192,7 +199,7 @@ class Parking:
 
     def _bucket(self, job: BookedJob) -> _JobTokens:
         """Return the bucket of a job's key, filled."""
-        key, rate, now = job.terms.key, job.terms.rate, self.clock.now()
+        key, rate, now = job.key, job.terms.rate, self.clock.now()
         found = self._buckets.get(key)
         bucket = _JobTokens(0.0, self._opened) if found is None else found[0]
         bucket.fill(rate, now)
@@ -202,14 +209,14 @@ class Parking:
 
     def occupy(self, job: BookedJob) -> None:
         """Give a job a place of its key, be there one or not: it runs already. It must ``leave``."""
-        line = self._lines.get(job.terms.key)
+        line = self._lines.get(job.key)
         if line is None:
-            line = self._lines[job.terms.key] = _Line()
+            line = self._lines[job.key] = _Line()
         line.running += 1
 
     def leave(self, job: BookedJob) -> None:
         """Take the place of a job back, and call the next one."""
-        key = job.terms.key
+        key = job.key
         line = self._lines.get(key)
         if line is not None:
             line.running -= 1
@@ -222,25 +229,29 @@ class Parking:
         content = batch.contents[position]
         assert content is not None, "it is settled"
         room = self._room(job.queue)
-        key = job.terms.key
+        key = job.key
         line = self._lines[key]
-        if room.is_full:
+        is_over_share = self._is_over_share(job, len(content))
+        if room.is_full or is_over_share:
             room.gate.hold()
+            if is_over_share:
+                self._waiting.setdefault(job.user, {})[room] = None
             settle(batch, Outcome.RETURN, (position,))
         else:
             turn = self._called.pop(job.id, 0) or next(self._turns)
             self._parked[job.id] = Parked(job, batch, position, turn, len(content))
             heappush(line.waiting, (turn, job.id))
             room.add(len(content))
+            self._shares.take(PARKED, job.user, len(content))
             job.stage = "parked"
         self._look_again(key, line)
 
     def take(self, job: BookedJob) -> Parked | None:
         """Let a job wait no longer, and return it if it is out, for its message to be settled."""
         if self._called.pop(job.id, 0):
-            line = self._lines.get(job.terms.key)
+            line = self._lines.get(job.key)
             if line is not None:  # the next one may go in its place
-                self._call(job.terms.key, line)
+                self._call(job.key, line)
         if job.id not in self._parked:
             return None
         parked = self._unpark(job.id)
@@ -248,8 +259,17 @@ class Parking:
 
     def _unpark(self, job: bytes) -> Parked:
         parked = self._parked.pop(job)
+        user = parked.job.user
         self._room(parked.job.queue).remove(parked.size)
+        self._shares.give(PARKED, user, parked.size)
+        for room in self._waiting.pop(user, ()):
+            room.open()
         return parked
+
+    def _is_over_share(self, job: BookedJob, size: int) -> bool:
+        """Return whether a job would be more than what its user may have parked, of all queues; one may be."""
+        has_some = self._shares.count(PARKED, job.user) > 0
+        return has_some and not self._shares.has_room(PARKED, job.user, size)
 
     def is_out(self, job: BookedJob) -> bool:
         """Return whether a job is parked, and its queue has not taken it back."""

@@ -55,6 +55,7 @@ class JobRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     unique: str
     parent: tuple[bytes, int]
     is_over: bool = False
+    is_shared: bool = False
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -89,7 +90,7 @@ class RecordedJobs:
             except msgspec.DecodeError as error:
                 raise StoreCorrupt(f"the record of a job cannot be read: {error}") from None
             name = names[0].encode("latin-1")
-            terms = Terms(unique=found.unique, parent=found.parent)
+            terms = Terms(unique=found.unique, parent=found.parent, shared=found.is_shared)
             job = BookedJob(name, found.queue, JobSender(found.user, found.requester), terms, durable=True)
             if found.is_over:
                 job.stage = "cancelled"
@@ -101,7 +102,7 @@ class RecordedJobs:
         """Write what must be known of a job without its message."""
         is_over = job.stage in OVER
         unique = "" if is_over else job.terms.unique
-        record = JobRecord(job.queue, job.user, job.requester, unique, job.terms.parent, is_over)
+        record = JobRecord(job.queue, job.user, job.requester, unique, job.terms.parent, is_over, job.terms.shared)
         self._records.put(_names_of(job.id), _encode(record), is_new=job.id not in self.jobs)
         self.jobs.add(job.id)
 

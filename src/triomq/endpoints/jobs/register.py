@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from triomq.core import Shares
 from triomq.endpoints.jobs.deadlines import Deadlines
 from triomq.endpoints.jobs.ended import EndedJobs
 from triomq.endpoints.jobs.followers import Follower, Followers
@@ -32,12 +33,19 @@ class Register:
         now: Gives the Unix time.
         records: What is on disk.
         followers: Who hears of changes.
+        shares: Counts what users have of the domain's pools.
 
     Raises:
         StoreCorrupt: A record of the store is none.
     """
 
-    def __init__(self, now: Callable[[], float], records: Records, followers: Followers | None = None) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        records: Records,
+        followers: Followers | None = None,
+        shares: Shares | None = None,
+    ) -> None:
         self.now = now
         self.moment = 0.0
         """Unix time of what happens now: jobs that come or go within a hundredth of a second share a float."""
@@ -49,8 +57,9 @@ class Register:
         self.followers = Followers() if followers is None else followers
         self.on_end: Ending | None = None
         """Called when a job has ended without a word from a worker: it is to be answered."""
-        self.parking = Parking(now)
-        self.relations = Relations()
+        shares = shares or Shares()
+        self.parking = Parking(now, shares)
+        self.relations = Relations(shares)
         self.deadlines = Deadlines()
         self.unrepeatable: set[bytes] = set()
         """Jobs that run and are not begun again: their message is gone, or items of them have gone out, which their
@@ -156,7 +165,7 @@ class Register:
         """Remove a job that has ended, and remember and tell how."""
         self.remove(job)
         self.tick()
-        self.ended.add(job.id, end)
+        self.ended.add(job.id, end, job.user)
         self.report(job, end, answered=answered, answer=answer)
 
     def report(self, job: BookedJob, end: End, *, answered: bool, answer: object = None) -> None:
@@ -183,7 +192,7 @@ class Register:
         if found is not None:
             return self.summary(found)
         end = self.ended.get(job)
-        return None if end is None else JobSummary(job, end, since=self.ended.since(job))
+        return None if end is None else JobSummary(job, end, user=self.ended.user(job), since=self.ended.since(job))
 
     def summary(self, job: BookedJob) -> JobSummary:
         """Return where a job is that has not ended."""

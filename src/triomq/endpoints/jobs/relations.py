@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+from triomq.core import UNIQUE_KEYS, Shares
 from triomq.endpoints.jobs.job import BookedJob
 
 T = TypeVar("T")
@@ -10,11 +11,16 @@ _NOBODY = (b"", 0.0)
 
 
 class Relations:
-    """The relations of a book's jobs; those that have none are not in here."""
+    """The relations of a book's jobs; those that have none are not in here.
 
-    __slots__ = ("_tied", "_unique", "children")
+    Args:
+        shares: Counts who holds unique keys.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_shares", "_tied", "_unique", "children")
+
+    def __init__(self, shares: Shares) -> None:
+        self._shares = shares
         self._unique: dict[str, tuple[bytes, float]] = {}
         self.children: dict[bytes, dict[bytes, int]] = {}
         """Those of each parent, with the attempt in which it has sent them."""
@@ -27,8 +33,9 @@ class Relations:
     def enter(self, job: BookedJob, now: float) -> None:
         """Enter a job."""
         terms = job.terms
-        if terms.unique:
-            self._unique.setdefault(terms.unique, (job.id, now))
+        if terms.unique and job.unique not in self._unique:
+            self._unique[job.unique] = (job.id, now)
+            self._shares.take(UNIQUE_KEYS, job.user)
         if terms.parent[1]:
             self.children.setdefault(terms.parent[0], {})[job.id] = terms.parent[1]
         if terms.tie and job.requester:
@@ -45,13 +52,23 @@ class Relations:
 
     def free_unique(self, job: BookedJob) -> None:
         """Let another job have a job's unique key."""
-        unique = job.terms.unique
+        unique = job.unique
         if unique and self._unique.get(unique, _NOBODY)[0] == job.id:
             del self._unique[unique]
+            self._shares.give(UNIQUE_KEYS, job.user)
 
-    def holder(self, unique: str) -> tuple[bytes, float] | None:
-        """Return which job holds a unique key, and since when."""
-        return self._unique.get(unique)
+    def holder(self, job: BookedJob) -> tuple[bytes, float] | None:
+        """Return which job holds a job's unique key, and since when."""
+        return self._unique.get(job.unique)
+
+    def require_room(self, job: BookedJob) -> None:
+        """Require that the user of a job may hold one more unique key.
+
+        Raises:
+            ShareReached: It may not.
+        """
+        if job.unique not in self._unique:
+            self._shares.require(UNIQUE_KEYS, job.user)
 
     def children_of(self, parent: bytes, attempt: int) -> list[bytes]:
         """List the children of a job's attempts up to one."""

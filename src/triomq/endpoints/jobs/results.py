@@ -3,7 +3,7 @@
     REPLY of a job with ``keep`` ── keep ──> bucket ──> record: (bucket, user, job) = result
     STATE with ``result`` ── read ──> memory, until it is on disk; then from there
     the minute is over ── sweep ──> all its buckets go, in one statement
-    too many bytes ──> the oldest bucket goes
+    too many bytes ──> the oldest bucket goes, of the user who has most
 
 Rules:
 
@@ -12,6 +12,7 @@ Rules:
 - A domain keeps ``MOST_BYTES``, each result counted with ``OVERHEAD`` for its place in memory. When there are more, the
   oldest bucket goes, a sixty-fourth of all, so that not each new result costs a removal; whatever time was left for it,
   since otherwise those who keep theirs for a year would leave no room to others. ``ResultStatistics.dropped`` counts.
+- It goes of the user who has most. A bucket is of one user, so that nobody's results go since another keeps many.
 - With a store a result is on disk, in the batch that settles its job: after a crash there is both, or the job runs
   again. Memory has its place alone, and its value until it is on disk. Without a store all of it is in memory.
 - Large values are records as well, read one by one: of 64 KiB they take 0.16 ms to write and 0.06 to read. Messages of
@@ -22,7 +23,7 @@ Tried and dropped: a removal for each result whose time is over (4 µs; one for 
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -31,13 +32,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from triomq.core import KeyedRecords
+from triomq.core import RESULTS, KeyedRecords
 from triomq.errors import StoreCorrupt, StoreError
 
 _log = logging.getLogger("triomq.endpoints.jobs")
 
-MOST_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of the results of one domain: what a broker can have in memory beside its messages, if it has no store."""
+MOST_BYTES: Final = RESULTS.most
+"""Bytes of the results of one domain."""
 
 OVERHEAD: Final = 256
 """Bytes that a result counts for beside its value: with an id of 36 its place in memory takes about as many."""
@@ -106,8 +107,9 @@ class _Kept(msgspec.Struct, eq=False, gc=False):
 
 
 class _ResultGroup(msgspec.Struct, eq=False):
-    """The results that go together."""
+    """The results that go together: those of one user, but for what earlier versions have put together."""
 
+    user: str
     jobs: list[bytes]
     size: int = 0
 
@@ -132,7 +134,8 @@ class ResultBook:
         self._kept: dict[bytes, _Kept] = {}
         self._buckets: dict[Name, _ResultGroup] = {}  # the oldest first
         self._ends: list[Name] = []  # a heap of the names of all buckets, and of some that are gone
-        self._filling: dict[int, Name] = {}  # the bucket of a minute that has room
+        self._filling: dict[tuple[int, str], Name] = {}  # the bucket of a minute and a user that has room
+        self._sizes: Counter[str] = Counter()  # by user, of whole buckets
         self._unwritten: deque[_Kept] = deque()
         self._size = 0
         self._dropped = self._refused = 0
@@ -149,7 +152,7 @@ class ResultBook:
         except ValueError as error:
             raise StoreCorrupt(f"the record of a result has a key that is none: {names} ({error})") from None
         if name not in self._buckets:
-            self._add_bucket(name)
+            self._add_bucket(name, user)
         self._enter(job.encode("latin-1"), _Kept(name, user, size + OVERHEAD))
 
     # Keeping
@@ -171,7 +174,7 @@ class ResultBook:
             self._remove(job)
         now = self._now()
         minute = int((now + min(seconds, LONGEST)) // 60) + 1
-        kept = _Kept(self._bucket_of(minute), user, len(value) + OVERHEAD, value)
+        kept = _Kept(self._bucket_of(minute, user), user, len(value) + OVERHEAD, value)
         kept.batch = self._records.put(_names(kept, job), value, is_new=True)
         self._enter(job, kept)
         if self._records.is_durable:
@@ -180,23 +183,29 @@ class ResultBook:
         while self._size > self._most and self._buckets:
             self._dropped += self._drop_oldest()
 
-    def _bucket_of(self, minute: int) -> Name:
-        name = self._filling.get(minute)
+    def _bucket_of(self, minute: int, user: str) -> Name:
+        name = self._filling.get((minute, user))
         if name is None or self._buckets[name].size >= self._bucket_size:
-            name = self._filling[minute] = (minute, next(self._numbers))
-            self._add_bucket(name)
+            name = self._filling[minute, user] = (minute, next(self._numbers))
+            self._add_bucket(name, user)
         return name
 
-    def _add_bucket(self, name: Name) -> None:
-        self._buckets[name] = _ResultGroup([])
+    def _add_bucket(self, name: Name, user: str) -> None:
+        self._buckets[name] = _ResultGroup(user, [])
         heappush(self._ends, name)
 
     def _enter(self, job: bytes, kept: _Kept) -> None:
         self._kept[job] = kept
         bucket = self._buckets[kept.bucket]
         bucket.jobs.append(job)
-        bucket.size += kept.size
-        self._size += kept.size
+        self._count(bucket, kept.size)
+
+    def _count(self, bucket: _ResultGroup, more: int) -> None:
+        bucket.size += more
+        self._size += more
+        self._sizes[bucket.user] += more
+        if not self._sizes[bucket.user]:
+            del self._sizes[bucket.user]
 
     def _let_go(self) -> None:
         """Forget the values that are on disk."""
@@ -210,12 +219,12 @@ class ResultBook:
         """Remove one result; its bucket still names it."""
         kept = self._kept.pop(job)
         self._records.remove(_names(kept, job))
-        self._buckets[kept.bucket].size -= kept.size
-        self._size -= kept.size
+        self._count(self._buckets[kept.bucket], -kept.size)
 
     def _drop_oldest(self) -> int:
-        """Drop the bucket that was begun first; return how many results were in it."""
-        name = next(iter(self._buckets))
+        """Drop the bucket that was begun first of the user who has most; return how many results were in it."""
+        user, _ = max(self._sizes.items(), key=lambda item: item[1])
+        name = next(name for name, bucket in self._buckets.items() if bucket.user == user)
         dropped = self._forget(name)
         if len(self._ends) > 2 * len(self._buckets) + _BUCKETS:
             self._ends = list(self._buckets)
@@ -226,13 +235,13 @@ class ResultBook:
     def _forget(self, name: Name) -> int:
         """Forget a bucket; return how many results were in it."""
         bucket, before = self._buckets.pop(name), len(self._kept)
-        if self._filling.get(name[0]) == name:
-            del self._filling[name[0]]
+        if self._filling.get((name[0], bucket.user)) == name:
+            del self._filling[name[0], bucket.user]
         for job in bucket.jobs:
             kept = self._kept.get(job)
             if kept is not None and kept.bucket == name:
                 del self._kept[job]
-        self._size -= bucket.size
+        self._count(bucket, -bucket.size)
         return before - len(self._kept)
 
     def sweep(self) -> int:

@@ -19,11 +19,12 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         retries: How often it is tried again when it has failed.
         backoff: Seconds before the second attempt, and the most between two.
         parent: The job that has sent it, and the attempt of that; empty and 0 for none.
-        unique: Of all jobs with this text only one is there at a time; empty for none.
-        key: What limit and rate count; empty for none.
+        unique: Of all jobs of a user with this text only one is there at a time; empty for none.
+        key: What limit and rate count, of the jobs of a user; empty for none.
         limit: How many jobs of the key run at a time; 0 is without limit.
         rate: How many jobs of the key begin in a second; 0 is without limit.
         tie: Whether it is cancelled when its requester leaves.
+        shared: Whether ``unique`` and ``key`` are those of all users that say so, and not its own user's.
     """
 
     deadline: float = 0.0
@@ -35,6 +36,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limit: int = 0
     rate: float = 0.0
     tie: bool = False
+    shared: bool = False
 
     def pause_after(self, attempt: int, chance: float) -> float:
         """Return how many seconds a job waits after an attempt: doubled each time, a random half of it left out.

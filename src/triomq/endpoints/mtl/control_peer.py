@@ -269,6 +269,7 @@ class MTLControlPeer(MTLPeer):
             self.hub.leases.end_all_of(self.session, "its session has another user now")
             self.withdraw()
         if not self.entered:
+            self.hub.require_share(user)
             self.enter(user, domain, virtual_host=self.asked_host)
             self.note(logging.INFO, "session opened")
         self.profile = None

@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from triomq.core import SESSIONS, Shares
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
 from triomq.endpoints.base.endpoint_config import is_loopback, read_secret_key
@@ -131,6 +132,18 @@ class MTLEndpoint(Endpoint):
             return False
         guest.give_way()
         return True
+
+    def require_share(self, user: str) -> None:
+        """Require that a user may have one more session.
+
+        Raises:
+            ShareReached: It may not.
+        """
+        shares, most = Shares(), self.config.most_sessions
+        for session in self.sessions:
+            if session.entered:
+                shares.take(SESSIONS, session.session.user)
+        shares.require(SESSIONS, user, most=max(most, SESSIONS.part))
 
     def add_session(self, session: MTLControlPeer) -> None:
         """Count a session whose Connection.Open was accepted."""

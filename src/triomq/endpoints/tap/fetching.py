@@ -15,6 +15,7 @@ keep the order of requests, and one client makes the broker hold one answer.
 
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -147,10 +148,18 @@ async def _send(
 ) -> Callable[[], None]:
     """Have the store write the answer to the client's socket; return what is left to do."""
     number, first, bounds = pending.event.number, pending.event.first, shown(pending.bounds)
+    room = connection.context.unread.room
     head = connection.engine.records_head(number, bounds)
     try:
         is_sent = await send_records(
-            pending.stream, first, most_records=records, most_bytes=size, descriptor=descriptor, head=head
+            pending.stream,
+            first,
+            most_records=records,
+            most_bytes=size,
+            descriptor=descriptor,
+            head=head,
+            reader=connection.user,
+            room=0 if room == inf else int(room),
         )
     except Disconnected:
         return connection.break_off

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from triomq.core import AskBounds, QueueState, SetPosition, find_since, position_of, stream_names
+from triomq.core import AskBounds, QueueState, SetPosition, find_since, groups_of, position_of, stream_names
 from triomq.endpoints.tap.fetching import PendingFetch, fetch, fetch_again
 from triomq.endpoints.tap.leasing import acknowledge, hold, lease, named_ledger
 from triomq.endpoints.tap.login import challenge_answered, login_requested
@@ -108,8 +108,11 @@ def _ack(connection: "TapServerConnection", event: AckAsked) -> None:
         if position.identity not in (None, bounds.identity):
             raise OtherIdentity(event.stream, shown(bounds))
         streams.append((stream, position.next))
+    groups = groups_of(connection.directory)
+    for stream, _ in streams:
+        groups.require_room(stream.name, event.group, connection.user, len(streams))
     for stream, offset in streams:
-        connection.ask_unguarded(stream.ref, SetPosition(event.group, offset))
+        connection.ask_unguarded(stream.ref, SetPosition(event.group, offset, connection.user))
     connection.engine.done(event.number)
     hold(connection, *(stream for stream, _ in streams))  # DONE says that they are on disk
 

@@ -17,13 +17,13 @@ _RECORDS_PER_PUSH: Final = 10
 """Records that are checked in the time of one push into a queue, of which a turn has a budget."""
 
 
-def _key(event: StageAsked | CommitAsked | AbortAsked) -> StageKey:
-    return StageKey(StageTarget(event.target, event.is_sink), event.writer, event.batch)
+def _key(connection: "TapServerConnection", event: StageAsked | CommitAsked | AbortAsked) -> StageKey:
+    return StageKey(StageTarget(event.target, event.is_sink), event.writer, event.batch, connection.user)
 
 
 def stage(connection: "TapServerConnection", event: StageAsked) -> None:
     """Stage a chunk; a target that is not there is refused now, not with the commit."""
-    key = _key(event)
+    key = _key(connection, event)
     connection.require_write(key.target)
     key.target.require(connection.directory)
     stages = stages_of(connection.directory)
@@ -35,7 +35,7 @@ def stage(connection: "TapServerConnection", event: StageAsked) -> None:
 
 def commit(connection: "TapServerConnection", event: CommitAsked) -> None:
     """Begin to publish a batch."""
-    key = _key(event)
+    key = _key(connection, event)
     connection.require_write(key.target)
     connection.work_on(event, partial(_commit, connection, event, key))
 
@@ -60,7 +60,7 @@ def _answer(connection: "TapServerConnection", event: CommitAsked, error: Triomq
 
 def abort(connection: "TapServerConnection", event: AbortAsked) -> None:
     """Drop what is staged."""
-    key = _key(event)
+    key = _key(connection, event)
     connection.require_write(key.target)
     stages_of(connection.directory).abort(key, event.part, event.attempt)
     connection.engine.done(event.number)

@@ -49,8 +49,9 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
         backoff: milliseconds before the first of these, which double with each, and the most of them.
         attempt: how often it was begun, this time included; in a REPLY or PROGRESS, which of them it is of.
         parent: the job that has sent this one, and its attempt.
-        unique: no two jobs of one such key are there at a time.
-        key: jobs of one key are counted together.
+        unique: no two jobs of a user with one such key are there at a time.
+        key: jobs of a user with one key are counted together.
+        shared: both are those of all users that say so, and not the user's own.
         limit: how many jobs of one key run at a time.
         rate: how many jobs of one key begin in a second.
         trace: a traceparent.
@@ -92,6 +93,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     key: Name = ""
     limit: Count = 0
     rate: Annotated[float, msgspec.Meta(ge=0.0, le=1e6)] = 0.0
+    shared: bool = False
     trace: Name = ""
     keep: Milliseconds = 0
     stream: bool = False

@@ -207,6 +207,11 @@ class Router(ZMQSocket):
         outbox = self._outboxes.get(identity)
         return 0.0 if outbox is None else now - outbox.since
 
+    def taken_at(self, identity: bytes) -> float:
+        """Return when a peer last took something of what waits for it; 0 if nothing does."""
+        outbox = self._outboxes.get(identity)
+        return 0.0 if outbox is None else outbox.since
+
     def forget(self, identity: bytes) -> None:
         """Drop what waits for a peer."""
         self._outboxes.pop(identity, None)

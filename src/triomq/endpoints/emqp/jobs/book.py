@@ -54,7 +54,13 @@ def job_book(context: BrokerContext, directory: Directory) -> JobBook:
     book = context.lasting.get(name)
     if book is None:
         records, queues = KeyedRecords(directory, RecordKind.JOB), _Queues(directory)
-        book = JobBook(context.unix_time, records=records, is_empty=queues.is_empty, followers=followers_of(directory))
+        book = JobBook(
+            context.unix_time,
+            records=records,
+            is_empty=queues.is_empty,
+            followers=followers_of(directory),
+            shares=directory.shares,
+        )
         directory.report_removed(partial(queues.removed, book.endings))
         book.register.on_end = _Answers(shared_peers(context, directory.name)).ended
         context.lasting[name] = book

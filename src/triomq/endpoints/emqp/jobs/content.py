@@ -96,6 +96,7 @@ def terms_of(extension: Extension, headers: Headers, now: float) -> Terms:
         limit=extension.limit,
         rate=extension.rate,
         tie=extension.tie,
+        shared=extension.shared and bool(extension.unique or counts),
     )
     return PLAIN if terms == PLAIN else terms
 

@@ -50,6 +50,8 @@ class _Question:
         owner = results.owner(request)
         if owner is not None and may_look_at(self._peer, owner):
             results.read(request, partial(self._read, request))
+        elif found is not None and not may_look_at(self._peer, found.user):
+            self._tell(request, None)
         else:
             self._tell(request, found)
 
