@@ -207,13 +207,15 @@ class Broker(DomainHandle):
         self._tree.memory.set_mark(memory_mark(watermark))
 
     def watch_process_memory(self) -> None:
-        """Start the memory alarm as well when this process has more than 60 % of what it could have.
+        """Start the memory alarm as well when this process has more than 60 % of what it could have; return to the
+        system what the process does not need any more.
 
         That is for a broker that has its process for itself, as under ``serve``. Call it once.
         """
         process = own_process()
         if process is not None:
             self._tree.memory.watch_process(process)
+            self._tree.keep_giving_back()
 
     # Endpoints
 

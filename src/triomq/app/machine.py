@@ -1,12 +1,17 @@
 """How much memory the machine has, how much of it this process uses, and how the process returns what is free."""
 
-import ctypes
 import gc
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import trio
+
+from triomq.allocator import INTERVAL, FreeMemory
 from triomq.core import anonymous_memory, knows_process_memory, process_memory
+
+_log = logging.getLogger("triomq.app")
 
 DEFAULT_WATERMARK = 0.4
 """The part of the machine's memory that queues may hold, as in RabbitMQ: the rest is for everything else."""
@@ -82,11 +87,7 @@ class OwnProcess:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._trim: Callable[[int], int] | None = None
-        try:
-            self._trim = ctypes.CDLL(None).malloc_trim
-        except (OSError, AttributeError, TypeError):
-            pass
+        self._free = FreeMemory()
 
     def anonymous(self) -> int:
         """Return the bytes that it has and that are in no file."""
@@ -95,8 +96,18 @@ class OwnProcess:
     def give_back(self) -> None:
         """Collect garbage, and return free memory to the system as far as the C library (glibc) can."""
         gc.collect()
-        if self._trim is not None:
-            self._trim(0)
+        self._free.trim()
+
+
+async def keep_giving_back() -> None:
+    """Return memory to the system that is free for long, of this process; runs until cancelled."""
+    memory = FreeMemory()
+    while True:
+        await trio.sleep(INTERVAL)
+        if memory.may_be_much:
+            given_back = await trio.to_thread.run_sync(memory.give_back)
+            if given_back:
+                _log.info("unused memory given back to the system", extra={"fields": {"bytes": given_back}})
 
 
 def own_process() -> OwnProcess | None:

@@ -7,7 +7,7 @@ from math import inf
 import trio
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Supervisor, System
-from triomq.app.machine import resident_memory
+from triomq.app.machine import keep_giving_back, resident_memory
 from triomq.core import (
     QUEUE_MEMORY,
     Codecs,
@@ -93,6 +93,11 @@ class Tree:
             lambda: _Top(*specs, *accounts, self._store_spec(), self._trace_spec()),
             name=_BROKER,
         )
+
+    def keep_giving_back(self) -> None:
+        """Return to the system what this process has of memory that nobody uses, from now on."""
+        assert isinstance(self.top.actor, _Top)
+        self.top.actor.start_task(keep_giving_back)
 
     def _store_spec(self) -> list[ChildSpec]:
         settings, persistence = self._store, self.persistence

@@ -31,6 +31,7 @@ from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 
+from triomq.allocator import INTERVAL, FreeMemory
 from triomq.errors import StoreError
 from triomq.process import forget_origin
 from triomq.store.backup import back_up
@@ -315,6 +316,14 @@ class _ReadingThread:
             self._early.close()
 
 
+def _keep_giving_back() -> None:
+    """Return memory to the system that is free for long; runs as long as the process."""
+    memory = FreeMemory()
+    while True:
+        time.sleep(INTERVAL)
+        memory.look()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the process of a store, until the broker is gone."""
     forget_origin()
@@ -330,6 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Ctrl-C and a service manager tell all processes of a group. The broker drains then, and needs its store for that.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_keep_giving_back, daemon=True).start()
     serve(
         socket.socket(fileno=given.wire),
         given.directory,
