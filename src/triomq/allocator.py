@@ -7,8 +7,8 @@ alarm of the process's memory counts them, and the machine does not have them. S
                                                         └─ much, and 10 s later still ──▶ malloc_trim, in a thread
 
 What is free for moments is not given back: it would have to be asked for again. To look costs 11 µs while the process
-does not grow, and below a millisecond when it has. ``malloc_trim`` takes 60 to 120 ms for a gigabyte, with the allocator's
-lock held; it lets other threads of Python run meanwhile, as far as they need no memory.
+does not grow, and below a millisecond when it has. ``malloc_trim`` takes 60 to 120 ms for a gigabyte, with the
+allocator's lock held; it lets other threads of Python run meanwhile, as far as they need no memory.
 
 Elsewhere than on Linux with glibc 2.33 or later nothing is done.
 """

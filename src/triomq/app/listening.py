@@ -1,7 +1,7 @@
 """The handle of an endpoint that listens, and the checks before it does."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,12 @@ class Listening:
         """Host and port of each address that it listens on, or the path of its Unix socket."""
         ref = self._broker.endpoint_refs.get(self.name)
         return list(ref.actor.addresses) if ref is not None and isinstance(ref.actor, Endpoint) else []
+
+    @property
+    def others(self) -> Mapping[str, Address]:
+        """Addresses at which something else is spoken, by what that is: those of eMQP's topics."""
+        ref = self._broker.endpoint_refs.get(self.name)
+        return ref.actor.others if ref is not None and isinstance(ref.actor, Endpoint) else {}
 
     @property
     def address(self) -> Address:

@@ -101,7 +101,7 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             verifiers=self.verifiers,
             curve_key=self.curve_key,
             permissions={ANY_DOMAIN: ALL} if self.permissions is None else self.permissions,
-            tags=(security.ADMINISTRATOR, *self.tags) if unlimited else self.tags,
+            tags=tuple(dict.fromkeys((security.ADMINISTRATOR, *self.tags) if unlimited else self.tags)),
             limits=self.limits,
             expires=None if self.expires is None else self.expires.timestamp(),
         )

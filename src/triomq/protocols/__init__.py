@@ -26,6 +26,7 @@ from triomq.protocols.properties import (
     replace_text,
     split_headers,
 )
+from triomq.protocols.times import in_units
 
 __all__ = [
     "MOST_VALUES",
@@ -44,6 +45,7 @@ __all__ = [
     "encode_properties",
     "encode_table",
     "http_date",
+    "in_units",
     "join_headers",
     "layout_of",
     "parse_http_date",

@@ -60,7 +60,7 @@ def test_schedule_has_nine_frames_or_in_the_strict_dialect_seven() -> None:
     assert strict == frames(b"UNSCHEDULE", b"q", b"", b"m")
 
 
-@pytest.mark.parametrize("interval", [0, -1, 0.5, 1.5, float("nan")])
+@pytest.mark.parametrize("interval", [0, -1, 0.5, 1.5, float("nan"), float("inf"), -float("inf"), 1e300])
 def test_schedule_takes_whole_seconds(interval: float) -> None:
     with pytest.raises(LocalProtocolError, match="whole seconds"):
         schedule_frames(UUID, "q", NO_HEADERS, CALL, interval=interval)

@@ -121,7 +121,9 @@ def _announce(broker: Broker, login: str, data_dir: str) -> None:
 
 
 def _places(group: list[Listening]) -> str:
-    return ", ".join(name_of(address) for listening in group for address in listening.addresses)
+    places = [name_of(address) for listening in group for address in listening.addresses]
+    others = [f"{what} on {name_of(at)}" for listening in group for what, at in listening.others.items()]
+    return f"{', '.join(places)} ({', '.join(others)})" if others else ", ".join(places)
 
 
 def _url(group: list[Listening], login: str) -> str:

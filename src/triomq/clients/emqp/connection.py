@@ -25,7 +25,9 @@ from triomq.clients.emqp.pending import Command, PendingCommand
 from triomq.clients.emqp.request import EMQPReply, EMQPRequest
 from triomq.clients.emqp.topics import EMQPSubscription
 from triomq.errors import Disconnected
+from triomq.protocols import in_units
 from triomq.protocols.emqp import (
+    LONGEST_TIME,
     NO_EXTENSION,
     NO_HEADERS,
     Acknowledged,
@@ -119,6 +121,8 @@ class EMQPConnection:
         Raises:
             LocalProtocolError: It cannot be sent.
         """
+        if deadline != inf:
+            in_units("the time to the deadline", max(0.0, deadline - trio.current_time()), 1000, LONGEST_TIME)
         request = EMQPRequest(self._outstanding, self._link.new_id(), queue, message, headers, extension, deadline)
         self._outstanding.give(request)
         return request
@@ -220,7 +224,8 @@ class EMQPConnection:
         self.flush()
 
     def _cancel(self, job: bytes, grace: float | None, tree: bool) -> Command:
-        extension = Extension(grace=None if grace is None else int(grace * 1000), tree=tree)
+        milliseconds = None if grace is None else in_units("grace", grace, 1000, LONGEST_TIME)
+        extension = Extension(grace=milliseconds, tree=tree)
         return self._outstanding.command(lambda engine: engine.cancel(job, extension))
 
     async def states(self, jobs: Sequence[bytes], *, results: bool = False) -> dict[bytes, StateReported]:

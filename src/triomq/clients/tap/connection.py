@@ -25,6 +25,7 @@ from triomq.clients.tap.refusals import error_of
 from triomq.clients.tap.url import TapUrl, parse_tap_url
 from triomq.clients.tap.wire import TapSocket
 from triomq.errors import LimitExceeded
+from triomq.protocols import in_units
 from triomq.protocols.tap import (
     Answer,
     BoundsAnswered,
@@ -127,7 +128,7 @@ class TapConnection:
             NotFound: There is no such stream.
             AccessRefused: The user may not read it.
         """
-        time = None if since is None else int(since * 1_000_000)
+        time = None if since is None else in_units("since", since, 1_000_000, (1 << 63) - 1)
         return self._answer(self._ask(self._engine.offsets(stream, group, time)), BoundsAnswered).partitions
 
     def fetch(
@@ -188,7 +189,7 @@ class TapConnection:
 
     def _fetch(self, source: _Source, first: int, stop: int | None, size: int, wait: float) -> int:
         stream, partition, identity, group = source
-        engine, milliseconds = self._engine, int(wait * 1000)
+        engine, milliseconds = self._engine, in_units("wait", wait, 1000, (1 << 31) - 1)
         return self._ask(
             engine.fetch(stream, partition, identity, first, stop, most_bytes=size, wait=milliseconds, group=group)
         )

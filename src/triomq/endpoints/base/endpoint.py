@@ -82,6 +82,11 @@ class Endpoint(DynamicSupervisor):
         return self._stopping
 
     @property
+    def others(self) -> Mapping[str, Address]:
+        """Addresses at which something else is spoken, by what that is: all that is open, beside ``addresses``."""
+        return {what: address for listener in self.listeners for what, address in listener.others.items()}
+
+    @property
     def addresses(self) -> list[Address]:
         """Where it listens."""
         return [address for listener in self.listeners for address in listener.addresses]

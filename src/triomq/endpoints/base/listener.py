@@ -1,6 +1,7 @@
 """How clients come to an endpoint: a strategy, of which an endpoint may have several."""
 
 import ssl
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from triomq.transports import Address
@@ -16,6 +17,11 @@ class Listener(Protocol):
     ``Client``, which the listener makes and hands to ``Endpoint.serve``; until then its deadlines are the listener's,
     which may set timers in ``endpoint.timers``. Derive from this class to have what is not abstract.
     """
+
+    @property
+    def others(self) -> Mapping[str, Address]:
+        """Addresses at which something else is spoken than what the endpoint's clients speak, by what that is."""
+        return {}
 
     @property
     def addresses(self) -> list[Address]:

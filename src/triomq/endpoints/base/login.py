@@ -180,7 +180,7 @@ def _judge_password(context: BrokerContext, peer: str, name: str, step: Step) ->
     if isinstance(step, Accepted) and may_try(context, peer, name):
         context.failed_logins.succeeded(peer, name, trio.current_time())
         return True
-    _count_failure(context, peer, name, "PLAIN", _log_refusal)
+    _count_failure(context, peer, name, "PLAIN", partial(_log_refusal, peer=peer))
     return False
 
 

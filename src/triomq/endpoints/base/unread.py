@@ -39,6 +39,9 @@ _LEAST: Final = 32 * 1024 * 1024
 _GRACE: Final = 1.0
 """Seconds that a client may take nothing though its user has too much unread."""
 
+_LOG_AFTER: Final = 60.0
+"""Seconds between two lines in the log about it; each end of a connection has a line of its own."""
+
 _INTERVAL: Final = 0.5
 """Seconds between two looks while a user has too much."""
 
@@ -74,7 +77,7 @@ class UnreadAccount:
         memory: The alarm whose mark counts; without one, and without a mark, there is room for all.
     """
 
-    __slots__ = ("_crowded", "_memory", "_of_users", "_sums", "held")
+    __slots__ = ("_crowded", "_logged", "_memory", "_of_users", "_sums", "held")
 
     def __init__(self, memory: MemoryAlarm | None = None) -> None:
         self.held = 0
@@ -82,6 +85,7 @@ class UnreadAccount:
         self._memory = memory
         self._of_users: dict[str, dict[Reader, _Unread]] = {}  # the one that is unread for longest first
         self._sums: dict[str, int] = {}
+        self._logged = -inf  # when the log was last told that clients are ended
         self._crowded = trio.Event()  # set when somebody has too much
 
     @property
@@ -143,10 +147,15 @@ class UnreadAccount:
             if (progress := reader.reading_progress) != entry.progress:
                 entry.progress, entry.since = progress, now
             elif now - entry.since >= _GRACE or self._is_twice_full(user):
-                figures = {"user": user, "unread": self.of_user(user), "of": self.held, "room": int(self.room)}
-                _log.warning("client ended that does not read what it is sent", extra={"fields": figures})
+                self._tell(user, now)
                 self.forget(reader, user)
                 reader.give_up_reader("too much is unread of what this user was sent, and this client reads nothing")
+
+    def _tell(self, user: str, now: float) -> None:
+        if now - self._logged >= _LOG_AFTER:
+            self._logged = now
+            figures = {"user": user, "unread": self.of_user(user), "of": self.held, "room": int(self.room)}
+            _log.warning("clients are ended that do not read what they are sent", extra={"fields": figures})
 
     def _is_twice_full(self, user: str) -> bool:
         return self.of_user(user) > 2 * self.room * _PART_OF_USER or self.held > 2 * self.room

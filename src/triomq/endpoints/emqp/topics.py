@@ -7,7 +7,7 @@ misses messages without being told; a client with extensions that subscribes by 
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import trio
@@ -137,6 +137,11 @@ class TopicListener(Listener):
         self._admission = admission
         self._stopping = False
         self._opened = False
+
+    @property
+    def others(self) -> Mapping[str, Address]:
+        """The one that SUBs connect to."""
+        return {"topics": (self._host, self.port)}
 
     @property
     def addresses(self) -> list[Address]:

@@ -32,7 +32,14 @@ from triomq.protocols.emqp.events import (
     Unknown,
     Unsubscribed,
 )
-from triomq.protocols.emqp.extension import MOST_RUNNING, NO_EXTENSION, Extension, decode_extension, encode_extension
+from triomq.protocols.emqp.extension import (
+    LONGEST_TIME,
+    MOST_RUNNING,
+    NO_EXTENSION,
+    Extension,
+    decode_extension,
+    encode_extension,
+)
 from triomq.protocols.emqp.frames import (
     LEAST_FRAMES,
     USUAL_FRAMES,
@@ -64,6 +71,7 @@ __all__ = [
     "EXTENSIONS",
     "ITEM_WINDOW",
     "LEAST_FRAMES",
+    "LONGEST_TIME",
     "MOST_IDS",
     "MOST_RUNNING",
     "NO_EXTENSION",

@@ -24,9 +24,10 @@ MOST_RUNNING: Final = 10_000
 LONGEST_INFORM: Final = 3 * 1024 * 1024
 """Bytes of the frame of INFORM: so many jobs whose ids are as long as they may be."""
 
-_LONGEST_TIME: Final = 100 * 366 * 24 * 3600 * 1000  # a hundred years: added to any clock it is still a number
+LONGEST_TIME: Final = 100 * 366 * 24 * 3600 * 1000
+"""Milliseconds: a hundred years, which added to any clock are still a number."""
 
-Milliseconds: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_LONGEST_TIME)]
+Milliseconds: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LONGEST_TIME)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=255)]
 """A key: as long as other names here, in characters."""

@@ -29,6 +29,10 @@ LONGEST_ID: Final = 255
 """Bytes of a message's id, as AMQP's message-id has."""
 
 
+LONGEST_INTERVAL: Final = 100 * 366 * 24 * 3600
+"""Seconds between two jobs of a schedule: a hundred years."""
+
+
 def message_ids(prefix: bytes) -> Callable[[], bytes]:
     """Return a function that makes ids, unique if the prefix is: ``uuid4().hex`` once costs less than one a message."""
     return (b"%b-%d" % (prefix, number) for number in count(1)).__next__
@@ -135,8 +139,10 @@ def schedule_frames(
         LocalProtocolError: it has neither an interval nor a cron text, or no place for it.
     """
     name = b"UNSCHEDULE" if ends else b"SCHEDULE"
-    if not ends and not cron and not (interval >= 1 and interval == int(interval)):
-        raise LocalProtocolError(f"interval is {interval}; a schedule takes whole seconds from 1, or a cron text")
+    if not ends and not (cron and not interval) and not (1 <= interval <= LONGEST_INTERVAL and interval % 1 == 0):
+        raise LocalProtocolError(
+            f"interval is {interval}; a schedule takes whole seconds from 1 to {LONGEST_INTERVAL}, or a cron text"
+        )
     if extension is None and dialect == "strict":
         timed = message if ends else with_timing(message, int(interval), cron)
         return command(name, msgid, name_frame(queue), headers.frame, timed)
