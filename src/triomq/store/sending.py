@@ -161,6 +161,8 @@ class SendingThread:
             if wanted is None:
                 return False
             self._begin(*wanted)
+            if self._is_crowded:  # now, for many may be waiting behind it
+                self._relieve(monotonic())
         now = monotonic()
         for answer in [each for each in self._answers.values() if now - each.since > _PATIENCE]:
             self._end(answer, is_whole=False)
