@@ -39,6 +39,7 @@ from triomq.core import (
     ledgers_of,
     stages_of,
 )
+from triomq.core.topology.shares import PUBLISHERS
 from triomq.endpoints import MTL
 from triomq.endpoints.emqp.schedules import ScheduleBook
 from triomq.endpoints.jobs import BookedJob, JobBook, JobSender, Terms
@@ -138,7 +139,7 @@ TAKERS: Mapping[str, Callable[[Harness], Taker]] = {
 }
 """Those that refuse, by their names in the table."""
 
-OTHERS = {"RESULTS", "PARKED", "SESSIONS"}
+OTHERS = {"RESULTS", "PARKED", "SESSIONS", "PUBLISHERS"}
 """Those that have a test of their own below."""
 
 
@@ -207,7 +208,7 @@ def test_results_of_a_user_go_for_its_own_and_no_other_users() -> None:
 
 
 def test_table_counts_results_and_parked_jobs_as_what_gives_way() -> None:
-    assert {pool.name for pool in POOLS if pool.gives_way} == {RESULTS.name, PARKED.name}
+    assert {pool.name for pool in POOLS if pool.gives_way} == {RESULTS.name, PARKED.name, PUBLISHERS.name}
 
 
 async def test_sessions_of_one_user_leave_room_for_another() -> None:

@@ -16,6 +16,7 @@ from triomq.core import (
     QueueOptions,
     QueueState,
     Receipt,
+    Session,
     StreamOptions,
     core_message,
 )
@@ -109,3 +110,28 @@ async def test_confirm_of_what_was_sent_again_waits_for_the_first_one(durable: D
     assert again.number <= durable.disk.journal.committed
     later = send(state, numbered(1))
     assert later.number <= durable.disk.journal.committed
+
+
+async def test_publishers_are_their_users_and_give_way_to_their_own(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triomq.core.streams.publishers.MOST_PUBLISHERS", 4)
+    state = harness.queue("s", OPTIONS)
+    eve, bob = (Session(harness.domain, harness.directory, user=user) for user in ("eve", "bob"))
+
+    def send_as(session: Session, number: int, publisher: str) -> None:
+        headers: dict[str, HeaderValue] = {"x-publisher": publisher, "x-publisher-number": number}
+        body = b"%s-%d" % (session.user.encode(), number)
+        send(state, core_message("", "s", body, Properties(headers=headers), publisher=session.number))
+
+    send_as(eve, 1 << 62, "p")
+    send_as(bob, 1, "p")
+    for name in range(10):
+        send_as(eve, 1, f"e{name}")
+    send_as(bob, 1, "p")
+    send_as(bob, 2, "p")
+    found = [body for body in numbers(state, harness) if body.startswith(b"bob")]
+    assert found == [b"bob-1", b"bob-2"]
+    bob.attach()
+    bob.detach()
+    assert harness.directory.user_of(bob.number) == ""

@@ -267,10 +267,10 @@ def _recover_positions(directory: Directory) -> None:
             groups_of(directory).recover(stream, group, user, used)
     if directory.groups is not None:
         directory.groups.recovered()
-    for (stream, publisher), value in KeyedRecords(directory, RecordKind.PUBLISHER).recovered():
+    for (stream, publisher, *owner), value in KeyedRecords(directory, RecordKind.PUBLISHER).recovered():
         queue = directory.queues.get(stream)
         if queue is not None and isinstance(queue.backlog, StreamLog) and queue.backlog.publishers is not None:
-            queue.backlog.publishers.recover(publisher, decode_number(value))
+            queue.backlog.publishers.recover(publisher, owner[0] if owner else "", decode_number(value))
 
 
 def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> bool:

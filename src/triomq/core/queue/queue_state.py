@@ -208,7 +208,7 @@ class QueueState:
         log = self._make_records(number, identity)
         if self.declared.stream is not None and self.declared.stream.deduplicate:
             records = KeyedRecords(self.directory, RecordKind.PUBLISHER) if log.is_stored else None
-            log.publishers = Publishers(self.name, records, self.directory.codecs.read)
+            log.publishers = Publishers(self.name, records, self.directory.codecs.read, self.directory.user_of)
         return log
 
     def _make_records(self, number: int, identity: int) -> StreamLog:

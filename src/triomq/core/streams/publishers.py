@@ -12,22 +12,30 @@ Rules:
 - Numbers of a publisher grow. What comes with a lower one is taken for sent again, whether it was ever here or not; so
   a publisher that sends again sends all that was not confirmed, in its order.
 - It holds within a stream, and so within a partition: the same key leads to the same one.
-- There are ``MOST_PUBLISHERS``; one more takes the place of the one that has published nothing for longest, whose
-  messages would then be appended if they were sent again. What the order was does not outlive a restart.
+- A publisher is its user's: what another user sends under its name counts for nothing here. One that an earlier version
+  has recorded without a user is anybody's.
+- There are as many as ``shares.PUBLISHERS`` says; one more takes the place of the one that has published nothing for
+  longest, of the user who has most of them. Its messages would be appended if they were sent again. What the order was
+  does not outlive a restart.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from triomq.core.message import Head, QueueMessage
 from triomq.core.persistence.keyed_records import KeyedRecords
 from triomq.core.persistence.records import encode_number
+from triomq.core.topology.shares import PUBLISHERS
 from triomq.properties import HeaderValue, Properties
 
 NAME, NUMBER = "x-publisher", "x-publisher-number"
 """The headers."""
 
-MOST_PUBLISHERS = 1_000
-"""Publishers that a stream knows: each is a record on disk, and some 200 bytes in memory."""
+MOST_PUBLISHERS = PUBLISHERS.most
+"""Publishers that a stream knows."""
+
+Publisher = tuple[str, str]
+"""A publisher: its name, and its user's, which is empty if it is the program's own."""
 
 _LONGEST_NAME = 255
 """Bytes, as of any other name."""
@@ -40,53 +48,79 @@ class Publishers:
         stream: The stream's name.
         records: Where they are written; None for a stream that is in memory alone.
         read: Decodes the properties of a message.
+        user_of: Returns whose session has a number.
     """
 
-    __slots__ = ("_highest", "_read", "_records", "_stream")
+    __slots__ = ("_counts", "_highest", "_read", "_records", "_stream", "_user_of")
 
     def __init__(
-        self, stream: str, records: KeyedRecords | None, read: Callable[[QueueMessage], Properties | None]
+        self,
+        stream: str,
+        records: KeyedRecords | None,
+        read: Callable[[QueueMessage], Properties | None],
+        user_of: Callable[[int], str],
     ) -> None:
+        self._user_of = user_of
+        self._counts: Counter[str] = Counter()  # of publishers, by user
         self._stream = stream
         self._records = records
         self._read = read
-        self._highest: dict[str, int] = {}  # the one that has published nothing for longest is the first
+        self._highest: dict[Publisher, int] = {}  # the one that has published nothing for longest is the first
 
-    def recover(self, publisher: str, number: int) -> None:
+    def recover(self, name: str, user: str, number: int) -> None:
         """Begin with what the store has."""
-        self._highest[publisher] = number
+        self._highest[name, user] = number
+        self._counts[user] += 1
 
     def sift(
         self, head: Head, contents: Sequence[bytes], heads: Sequence[Head] | None
-    ) -> tuple[list[int], dict[str, int]]:
+    ) -> tuple[list[int], dict[Publisher, int]]:
         """Return the places of the messages that are new, and what ``record`` gets once these are appended."""
         places: list[int] = []
-        highest: dict[str, int] = {}
+        highest: dict[Publisher, int] = {}
         for place, content in enumerate(contents):
-            properties = self._read(QueueMessage(head if heads is None else heads[place], content))
+            its_head = head if heads is None else heads[place]
+            properties = self._read(QueueMessage(its_head, content))
             found = _numbered(properties.headers) if properties is not None and properties.headers else None
             if found is not None:
-                publisher, number = found
-                before = highest.get(publisher, self._highest.get(publisher))
+                name, number = found
+                publisher = name, self._user_of(its_head.traits.publisher)
+                before = highest.get(publisher, self._known(publisher))
                 if before is not None and number <= before:
                     continue
                 highest[publisher] = number
             places.append(place)
         return places, highest
 
-    def record(self, highest: Mapping[str, int]) -> None:
+    def _known(self, publisher: Publisher) -> int | None:
+        """Return the highest number so far; None if there is none."""
+        found = self._highest.get(publisher)
+        return self._highest.get((publisher[0], "")) if found is None else found
+
+    def record(self, highest: Mapping[Publisher, int]) -> None:
         """Remember the highest numbers of some publishers, in the open batch of the store."""
         for publisher, number in highest.items():
-            if self._highest.pop(publisher, None) is None and len(self._highest) >= MOST_PUBLISHERS:
-                self._forget(next(iter(self._highest)))
+            if self._highest.pop(publisher, None) is None:
+                if len(self._highest) >= MOST_PUBLISHERS:
+                    self._make_room()
+                self._counts[publisher[1]] += 1
             self._highest[publisher] = number
             if self._records is not None:
-                self._records.put((self._stream, publisher), encode_number(number))
+                self._records.put(self._names(publisher), encode_number(number))
 
-    def _forget(self, publisher: str) -> None:
+    def _make_room(self) -> None:
+        most = max(self._counts, key=lambda user: self._counts[user])
+        self._forget(next(publisher for publisher in self._highest if publisher[1] == most))
+
+    def _names(self, publisher: Publisher) -> tuple[str, ...]:
+        name, user = publisher
+        return (self._stream, name, user) if user else (self._stream, name)
+
+    def _forget(self, publisher: Publisher) -> None:
         del self._highest[publisher]
+        self._counts[publisher[1]] -= 1
         if self._records is not None:
-            self._records.remove((self._stream, publisher))
+            self._records.remove(self._names(publisher))
 
     def release(self) -> None:
         """Forget all: the stream is deleted."""

@@ -158,12 +158,23 @@ class Directory:
         self.version = 0
         self.content_routes = ContentRoutes(self)
         self._sessions = 0
+        self._users: dict[int, str] = {}  # of sessions, by their numbers
         self.idle_wanted: list[Callable[[], None]] = []
 
-    def number_session(self) -> int:
-        """Return the next session's number, from 1."""
+    def number_session(self, user: str = "") -> int:
+        """Return the next session's number, from 1; until ``forget_session`` it is known whose that is."""
         self._sessions += 1
+        if user:
+            self._users[self._sessions] = user
         return self._sessions
+
+    def user_of(self, session: int) -> str:
+        """Return whose session has a number; empty if it is the program's own, or has ended."""
+        return self._users.get(session, "")
+
+    def forget_session(self, session: int) -> None:
+        """Forget whose session has a number: it has ended."""
+        self._users.pop(session, None)
 
     def changed(self) -> None:
         """Invalidate the routes that were found so far."""

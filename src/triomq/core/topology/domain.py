@@ -355,6 +355,7 @@ class Domain(DynamicSupervisor):
     def session_ended(self, message: SessionEnded) -> None:
         """Close the feeds of a session that has ended and delete its exclusive queues."""
         self.directory.chores.begin(EndSession(message.session), self)
+        self.directory.forget_session(message.session.number)
         if (tracer := self.directory.tracer) is not None:
             tracer.session_ended(self.directory.name, message.session.number)
 

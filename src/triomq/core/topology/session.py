@@ -32,7 +32,7 @@ class Session:
 
     def __init__(self, domain: Ref, directory: "Directory", *, user: str = "", origin: str = "") -> None:
         self.domain = domain
-        self.number = directory.number_session()
+        self.number = directory.number_session(user)
         self.user = user
         self.origin = origin
         self.queues: dict[str, None] = {}

@@ -64,6 +64,9 @@ GROUPS: Final = Pool(
 )
 """Of a partitioned stream a group has one in each partition. Each is a record, and some 500 bytes in memory."""
 
+PUBLISHERS: Final = Pool("numbered publishers of a stream", 1_000, 2, gives_way=True)
+"""Each is a record on disk, and some 200 bytes in memory."""
+
 SCHEDULES: Final = Pool("schedules", 40_000, 4, "end some of them first")
 """Each is a timer, and a record that is written at each tick."""
 
@@ -79,7 +82,7 @@ RESULTS: Final = Pool("bytes of results that are kept", 64 * _MIB, 4, gives_way=
 SESSIONS: Final = Pool("sessions of an MTL endpoint", 10_000, 4, "close sessions that are not used")
 """``MTL.most_sessions`` says how many there are."""
 
-POOLS: Final = (STAGED, WRITERS, LEDGERS, GROUPS, SCHEDULES, UNIQUE_KEYS, PARKED, RESULTS, SESSIONS)
+POOLS: Final = (STAGED, WRITERS, LEDGERS, GROUPS, PUBLISHERS, SCHEDULES, UNIQUE_KEYS, PARKED, RESULTS, SESSIONS)
 """All of them. A test takes all that one user can of each, and sees that another one is refused nothing."""
 
 
