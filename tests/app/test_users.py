@@ -106,3 +106,8 @@ async def test_broker_takes_users_one_by_one(autojump_clock: object) -> None:
         assert broker.put_user("bob", "3").changed == ("bob",)
         assert broker.remove_user("ada").removed == ("ada",)
         assert broker.context.users.names == ["bob"]
+
+
+def test_tag_that_every_unlimited_user_has_is_there_once() -> None:
+    (record,) = records_of({"ada": User("secret", tags=("administrator", "monitoring"))})
+    assert record.tags == ("administrator", "monitoring")

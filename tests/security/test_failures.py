@@ -115,3 +115,21 @@ def test_buckets_are_bounded() -> None:
         failed.count(peer, f"user{number}", 0.0)
         failed.succeeded(peer, f"user{number}", 0.0)
     assert len(failed._addresses) == len(failed._users) == len(failed._familiar) == 10_000
+
+
+def test_time_to_wait_does_not_tell_who_is_a_user() -> None:
+    """Of two names one has logged in from here; whichever is tried, the answers to it and to others are the same."""
+    found = []
+    for tried in ("ada", "nobody"):
+        failed = FailedLogins()
+        failed.succeeded(HERE, "ada", 0.0)
+        answers = []
+        for _ in range(25):
+            if failed.may_try(HERE, tried, 1.0):
+                failed.count(HERE, tried, 1.0)
+            else:
+                failed.refuse(HERE, tried, 1.0)
+            answers += [failed.wait(HERE, name, 1.0) > 0 for name in (tried, "zed")]
+        found.append(answers)
+    assert found[0] == found[1]
+    assert found[0][-1]

@@ -13,6 +13,8 @@ Three kinds of token buckets, each with 20 tokens; a failed login takes one:
 - The bucket of a user refuses only addresses that have failed lately. So a user that is attacked from everywhere can
   still log in from an address that has not failed.
 - A success forgives nothing: the failures before it may be an attacker's.
+- What a refused client is told must not say which users there are, nor who has logged in from its address. So ``wait``
+  looks at nothing but how many logins have failed from this address, by whatever names, and with this name anywhere.
 - Buckets are bounded in number; the oldest is dropped, which forgives its failures.
 """
 
@@ -62,6 +64,7 @@ class FailedLogins:
         self._addresses: dict[str, _Allowance] = {}
         self._users: dict[str, _Allowance] = {}
         self._familiar: dict[tuple[str, str], _Allowance] = {}
+        self._tries: dict[str, _Allowance] = {}  # of addresses, with all that fails there
 
     def may_try(self, peer: str, user: str, now: float) -> bool:
         """Return whether a login is to be judged at all.
@@ -74,9 +77,15 @@ class FailedLogins:
         return self._empty_bucket(_address(peer), user, now) is None
 
     def wait(self, peer: str, user: str, now: float) -> float:
-        """Return after how many seconds a login will be judged again; 0 if it is now. See ``may_try``."""
-        bucket = self._empty_bucket(_address(peer), user, now)
-        return 0.0 if bucket is None else (1.0 - bucket.room(now)) / bucket.rate
+        """Return for how many seconds a client had better wait whose login has failed; 0 if it may try again."""
+        tries = self._tries.get(_address(peer))
+        if tries is None or tries.room(now) >= _AT_ONCE:
+            return 0.0
+        empty = [bucket for bucket in (tries, self._users.get(user)) if bucket is not None and bucket.room(now) < 1.0]
+        return max([(1.0 - bucket.room(now)) / bucket.rate for bucket in empty], default=0.0)
+
+    def _tried(self, address: str, now: float) -> None:
+        _take(_renewed(self._tries, address, _ADDRESS_PER_SECOND, now), now)
 
     def _empty_bucket(self, address: str, user: str, now: float) -> _Allowance | None:
         """Return the empty bucket because of which a login is not to be judged; None if it is."""
@@ -103,6 +112,7 @@ class FailedLogins:
     def count(self, peer: str, user: str, now: float) -> str:
         """Count a failed login; return what is refused from now on, for the log, or nothing."""
         address = _address(peer)
+        self._tried(address, now)
         bucket = self._familiar_bucket(address, user, now)
         if bucket is not None:
             if _take(bucket, now):
@@ -120,7 +130,9 @@ class FailedLogins:
             The number of such logins since the last line in the log for the same reason, this one among them; 0 if
             that line is less than a minute old, so that none is due.
         """
-        bucket = self._empty_bucket(_address(peer), user, now)
+        address = _address(peer)
+        self._tried(address, now)
+        bucket = self._empty_bucket(address, user, now)
         if bucket is None:
             return 0
         bucket.refused += 1
@@ -131,7 +143,7 @@ class FailedLogins:
         return refused
 
 
-def _renewed(buckets: dict[str, _Allowance], key: str, rate: float, now: float) -> _Allowance:
+def _renewed(buckets: dict[K, _Allowance], key: K, rate: float, now: float) -> _Allowance:
     """Return the allowance of a key, created if need be, and make it the youngest."""
     bucket = buckets.pop(key, None)
     if bucket is None:

@@ -140,6 +140,13 @@ def test_foreign_endpoint_is_served_beside_amqp(tmp_path: Path, monkeypatch: pyt
         assert process.wait(PATIENCE) == 0
 
 
+def test_port_of_topics_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "triomq.toml"
+    file.write_text('[[endpoints]]\ntype = "emqp"\nhost = "127.0.0.1"\nport = 0\ntopic_port = 0\n', encoding="utf-8")
+    with serving(str(file), options=()) as (_, announced):
+        assert re.search(r"eMQP on 127\.0\.0\.1:\d+ \(topics on 127\.0\.0\.1:\d+\)$", announced[0].strip())
+
+
 def test_broker_without_endpoints_says_so(tmp_path: Path) -> None:
     file = tmp_path / "triomq.toml"
     file.write_text("endpoints = []", encoding="utf-8")

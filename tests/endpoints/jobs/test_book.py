@@ -501,3 +501,16 @@ def test_follower_of_a_job_that_nobody_will_begin_hears_its_end(workshop: Worksh
     workshop.pass_time(2)
     workshop.worker(2)
     assert [page for page, _ in diary.pages] == ["cancelled", "expired", "running"]
+
+
+def test_job_that_has_ended_stays_its_users() -> None:
+    book = JobBook()
+    job = BookedJob(b"1", "q", JobSender("bob"))
+    assert book.accept(job) is None
+    book.register.close(job, "ok", answered=True)
+    summary = book.register.state_of(b"1")
+    assert summary is not None
+    assert (summary.state, summary.user) == ("ok", "bob")
+    with pytest.raises(AccessRefused, match="another user's"):
+        book.accept(BookedJob(b"1", "q", JobSender("eve")))
+    assert book.accept(BookedJob(b"1", "q", JobSender("bob"))) is not None

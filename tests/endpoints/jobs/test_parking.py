@@ -1,7 +1,9 @@
 """Limits and rates: which jobs wait out of their queues, and when they go on."""
 
+import msgspec
 import pytest
 
+from triomq.core import PARKED
 from triomq.endpoints.jobs import Terms, parking
 
 from .workshop import Workshop
@@ -191,3 +193,21 @@ def test_limit_and_rate_count_both(workshop: Workshop) -> None:
     assert list(worker.out) == []
     workshop.pass_time(1)
     assert list(worker.out) == [b"2"]
+
+
+def test_user_with_its_share_parked_has_its_queues_wait_until_there_is_room(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triomq.endpoints.jobs.parking.PARKED", msgspec.structs.replace(PARKED, most=20, part=2))
+    worker = workshop.worker(9)
+    for number in range(6):
+        workshop.send(b"%d" % number, ONE)
+    assert list(worker.out) == [b"0"]
+    assert 1 <= len(workshop.book.parking) < 5
+    done = []
+    while worker.out:
+        (job,) = worker.out
+        worker.reply(job)
+        done.append(job)
+    assert sorted(done) == [b"%d" % number for number in range(6)]
+    assert len(workshop.book.parking) == 0

@@ -87,7 +87,7 @@ class BasicLogin:
         return transport.client_name(tls.client_name) if tls is not None else ""
 
     def wait(self, header: str) -> float:
-        """Return for how many seconds nobody is let in who sends what a header says; 0 if that can be tried again."""
+        """Return for how many seconds what a header says had better not be sent again; 0 if it can be."""
         credentials = read_basic(header)
         if credentials is None:
             return 0.0

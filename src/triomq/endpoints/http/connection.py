@@ -315,7 +315,7 @@ class HTTPConnection(StreamClient):
     def _challenge(self, request: RequestHead) -> None:
         wait = ceil(self._login.wait(request.headers.get("authorization", "")))
         if wait:
-            text = f"too many log-ins have failed, so that none is judged for {wait} s; try again then"
+            text = f"too many log-ins have failed from here, or as this user; try again in {wait} s"
             self._send(request, self.refusal(HTTPStatus.TOO_MANY_REQUESTS, text, {"Retry-After": str(wait)}))
             return
         headers = {"WWW-Authenticate": f'Basic realm="{self._login.realm}", charset="UTF-8"'}

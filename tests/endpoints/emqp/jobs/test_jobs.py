@@ -397,6 +397,13 @@ async def test_follower_hears_of_changes_and_gets_the_answer(autojump_clock: obj
     assert not desk.book.register.followers.by_job
 
 
+async def test_send_returns_the_job_that_is_there_under_the_same_key(autojump_clock: object, desk: Desk) -> None:
+    first = desk.send(unique="u")
+    await desk.rest()
+    assert await desk.client.send("q", b"{}", extension=Extension(unique="u")) == first.id
+    assert await desk.client.send("q", b"{}", extension=Extension(unique="another")) == b""
+
+
 async def test_answer_that_is_kept_is_there_later(autojump_clock: object, desk: Desk) -> None:
     request = desk.send(keep=60_000)
     (job,) = await take(await desk.worker())
