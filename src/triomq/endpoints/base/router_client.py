@@ -82,8 +82,6 @@ class RouterClient(Client):
     """Whether ``handle`` puts off what is too much for a turn."""
 
     _parked_bytes = 0
-    _unread = 0  # bytes, as the account of all clients has it
-    _unread_user = ""  # as whom they are counted there
     _count = 0  # messages that are encoded, and that the window counts
     _size = 0  # bytes of these
     _linger_until = inf
@@ -250,25 +248,13 @@ class RouterClient(Client):
 
     def _leaves_too_much(self) -> bool:
         waiting = self._listener.unsent(self.identity)
-        if waiting:
-            self._note_unread(waiting)
-        elif self._unread:
-            self._note_unread(0)
+        if not (self._left or self._listener.is_internal):
+            self.context.unread.note(self, waiting)
         return waiting - self._size > max(UNREAD_BYTES, self.most_unread)
 
     def _let_down(self) -> None:
         self.mark_lost("the peer does not read its answers")
         self.leave()
-
-    def _note_unread(self, size: int) -> None:
-        """Tell the broker's account how much is here that the peer has not read."""
-        account, user = self.context.unread, self.charged_user
-        if self._unread and (not size or user != self._unread_user):
-            account.forget(self, self._unread_user)
-            self._unread = 0
-        if size and size != self._unread and not self._left and not self._listener.is_internal:
-            self._unread, self._unread_user = size, user
-            account.note(self, size)
 
     @property
     def charged_user(self) -> str:
@@ -330,8 +316,8 @@ class RouterClient(Client):
     def drained(self) -> None:
         """Go on with what waits, since libzmq has taken everything before it; called by the listener, in a turn."""
         self._goes_on = False
-        if self._unread:
-            self._note_unread(self._listener.unsent(self.identity))
+        if not (self._left or self._listener.is_internal):
+            self.context.unread.note(self, self._listener.unsent(self.identity))
         if self._linger_until < inf:
             self.end()
         elif not self._listener.unsent(self.identity):
@@ -382,8 +368,7 @@ class RouterClient(Client):
     def _let_go(self) -> None:
         self._parked.clear()
         self._count_parked(-self._parked_bytes)
-        if self._unread:
-            self._note_unread(0)
+        self.context.unread.forget(self)
         super()._let_go()
 
     def released(self) -> None:

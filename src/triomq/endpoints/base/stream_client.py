@@ -113,8 +113,6 @@ class StreamClient(Client):
     _linger_until = 0.0
     _look_at_reader = inf  # when to see whether the client reads
     _unfinished = 0  # bytes, as the account of all clients has it
-    _unread = 0  # likewise
-    _unread_user = ""  # as whom they are counted there
     _paused_by: Pressure | None = None
     _held_back = 0  # by how many queues, since they hold more than their consumers can take for now
     _runs_until = 0.0  # before then no queue holds it back again
@@ -405,24 +403,16 @@ class StreamClient(Client):
 
     def _wait_for_reader(self) -> None:
         """Read nothing while too much waits for the client to read, or for others of its user, and see that it does."""
-        self._note_unread(self.writer.unread)
-        if self.writer.is_choked or (self._unread and self.context.unread.is_full(self._unread_user)):
+        account, unread = self.context.unread, self.writer.unread
+        if not self._left:
+            account.note(self, unread)
+        if self.writer.is_choked or (unread and account.is_full(self.charged_user)):
             self.gates.close(_UNREAD)
         if self._look_at_reader == inf:
             now = trio.current_time()
             self.writer.stuck_for(now)  # counts from here
             self._look_at_reader = now + _LOOK
             self.reschedule()
-
-    def _note_unread(self, size: int) -> None:
-        """Tell the broker's account how much is here that the client has not read."""
-        account, user = self.context.unread, self.charged_user
-        if self._unread and (not size or user != self._unread_user):
-            account.forget(self, self._unread_user)
-            self._unread = 0
-        if size and size != self._unread and not self._left:
-            self._unread, self._unread_user = size, user
-            account.note(self, size)
 
     @property
     def charged_user(self) -> str:
@@ -448,8 +438,7 @@ class StreamClient(Client):
     def _write_more(self) -> None:
         """Wake the feeds that waited for the transport; what they deliver is encoded and written by ``after_batch``."""
         self.writer.drained()
-        if self._unread:
-            self._note_unread(0)
+        self.context.unread.forget(self)
         if _UNREAD in self.gates.closed and not self._left:
             self.go_on(_UNREAD)
         self.ref.touch()
@@ -523,8 +512,7 @@ class StreamClient(Client):
         if self.entered:
             self.publisher.source = None  # a cycle, which only the collector would find
         self.context.unfinished.forget(self)
-        if self._unread:
-            self._note_unread(0)
+        self.context.unread.forget(self)
         super()._let_go()
 
     def released(self) -> None:

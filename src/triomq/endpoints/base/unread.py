@@ -77,12 +77,13 @@ class UnreadAccount:
         memory: The alarm whose mark counts; without one, and without a mark, there is room for all.
     """
 
-    __slots__ = ("_crowded", "_logged", "_memory", "_of_users", "_sums", "held")
+    __slots__ = ("_crowded", "_entries", "_logged", "_memory", "_of_users", "_sums", "held")
 
     def __init__(self, memory: MemoryAlarm | None = None) -> None:
         self.held = 0
         """Octets, of all connections."""
         self._memory = memory
+        self._entries: dict[Reader, _Unread] = {}
         self._of_users: dict[str, dict[Reader, _Unread]] = {}  # the one that is unread for longest first
         self._sums: dict[str, int] = {}
         self._logged = -inf  # when the log was last told that clients are ended
@@ -104,31 +105,30 @@ class UnreadAccount:
 
     def note(self, reader: Reader, octets: int) -> None:
         """Count what a connection holds now; to be called when that has changed, and its client has not taken all."""
-        user = reader.charged_user
-        found = self._of_users.setdefault(user, {})
-        entry = found.get(reader)
+        user, entry = reader.charged_user, self._entries.get(reader)
+        if entry is not None and (not octets or entry.user != user):
+            self.forget(reader)
+            entry = None
+        if not octets:
+            return
         if entry is None:
-            entry = found[reader] = _Unread(user, 0, reader.reading_progress, trio.current_time())
+            entry = self._entries[reader] = _Unread(user, 0, reader.reading_progress, trio.current_time())
+            self._of_users.setdefault(user, {})[reader] = entry
         self._count(user, octets - entry.octets)
         entry.octets = octets
         if self.is_full(user):
             self._crowded.set()
             self._relieve(user, trio.current_time())
 
-    def forget(self, reader: Reader, user: str | None = None) -> None:
-        """Count a connection no more: its client has read all, or it has ended.
-
-        Args:
-            reader: The connection.
-            user: As whom it was counted, if it has another user by now.
-        """
-        user = reader.charged_user if user is None else user
-        found = self._of_users.get(user)
-        entry = None if found is None else found.pop(reader, None)
-        if entry is not None and found is not None:
-            self._count(user, -entry.octets)
+    def forget(self, reader: Reader) -> None:
+        """Count a connection no more: its client has read all, or it has ended; nothing if it was not counted."""
+        entry = self._entries.pop(reader, None)
+        if entry is not None:
+            found = self._of_users[entry.user]
+            del found[reader]
+            self._count(entry.user, -entry.octets)
             if not found:
-                del self._of_users[user]
+                del self._of_users[entry.user]
 
     def _count(self, user: str, more: int) -> None:
         self.held += more
@@ -148,7 +148,7 @@ class UnreadAccount:
                 entry.progress, entry.since = progress, now
             elif now - entry.since >= _GRACE or self._is_twice_full(user):
                 self._tell(user, now)
-                self.forget(reader, user)
+                self.forget(reader)
                 reader.give_up_reader("too much is unread of what this user was sent, and this client reads nothing")
 
     def _tell(self, user: str, now: float) -> None:
