@@ -34,7 +34,7 @@ class Listening:
 
     @property
     def others(self) -> Mapping[str, Address]:
-        """Addresses at which something else is spoken, by what that is: those of eMQP's topics."""
+        """Where it listens for something else, by what that is, such as ``topics`` of eMQP."""
         ref = self._broker.endpoint_refs.get(self.name)
         return ref.actor.others if ref is not None and isinstance(ref.actor, Endpoint) else {}
 

@@ -48,8 +48,7 @@ class DeclareQueue(Request[QueueState], frozen=True):
 
     Raises (in the asker):
         Inequivalent: It exists and differs.
-        QueueLocked: It belongs to another user, or exclusively to another session, or to this one and is now declared
-            shared.
+        QueueLocked: It is another user's, or another session's alone, or this one's and is now declared shared.
     """
 
     name: str

@@ -83,7 +83,7 @@ class Endpoint(DynamicSupervisor):
 
     @property
     def others(self) -> Mapping[str, Address]:
-        """Addresses at which something else is spoken, by what that is: all that is open, beside ``addresses``."""
+        """Where it listens for something else than its clients, by what that is."""
         return {what: address for listener in self.listeners for what, address in listener.others.items()}
 
     @property

@@ -20,7 +20,7 @@ class Listener(Protocol):
 
     @property
     def others(self) -> Mapping[str, Address]:
-        """Addresses at which something else is spoken than what the endpoint's clients speak, by what that is."""
+        """Where it listens for something else than the endpoint's clients, by what that is."""
         return {}
 
     @property
