@@ -21,7 +21,7 @@ from triomq.core import Batch, DeclareQueue, Outcome, Properties, QueueOptions, 
 from triomq.endpoints import BrokerContext, Endpoint
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
-from triomq.endpoints.base.router_listener import Admission, RouterListener
+from triomq.endpoints.zmtp import Admission, RouterListener
 from triomq.errors import NotFound, Refused, TriomqError
 from triomq.transports.zmq import Frames
 

@@ -1,6 +1,6 @@
 """Clients that come with whole messages, each found by its identity; whatever carries them.
 
-    PeerListener ─┬─ RouterListener: a ROUTER of ZeroMQ, and users who have to say who they are
+    PeerListener ─┬─ RouterListener: peers of ZeroMQ, and users who have to say who they are
                   └─ MemoryListener: this process, whose code may do everything
 
 A client begins with the first message of its peer, and is a ``RouterClient``. Where one peer may be several clients,
@@ -15,6 +15,10 @@ from triomq.endpoints.base.listener import Listener
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
     from triomq.endpoints.base.router_client import RouterClient
+
+
+PARKED_BYTES = 64 * 1024 * 1024
+"""Bytes that may be parked for all clients of a listener: four messages of the largest size that AMQP clients send."""
 
 
 class _Router(Protocol):

@@ -37,8 +37,7 @@ from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.delivery_writer import UNREAD_BYTES, WINDOW_BYTES, WRITE_BYTES
 from triomq.endpoints.base.domain_work import return_unseen
-from triomq.endpoints.base.peer_listener import PeerListener
-from triomq.endpoints.base.router_listener import PARKED_BYTES
+from triomq.endpoints.base.peer_listener import PARKED_BYTES, PeerListener
 from triomq.endpoints.base.stream_client import PATIENCE
 from triomq.errors import ActorStopped, HandlerFailed, LimitExceeded, Refused, TriomqError
 from triomq.security import ALL, Access

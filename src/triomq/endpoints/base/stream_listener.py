@@ -42,11 +42,10 @@ _ALERT = 0.5  # seconds that a client has to read why TLS or WebSocket has ended
 _OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
 
 
-class StreamListener(Listener):
-    """Accepts streams, shakes hands where there is TLS or WebSocket, and has a client made for each.
+class StreamAcceptor(Listener):
+    """Accepts streams, shakes hands where there is TLS or WebSocket, and calls ``connect`` for each.
 
     Args:
-        make_client: Makes the client over a transport, which it owns from now on.
         host: A name or an address.
         port: A port, or 0 for one that is free.
         path: Path of a Unix socket to listen on instead.
@@ -58,7 +57,6 @@ class StreamListener(Listener):
 
     def __init__(
         self,
-        make_client: Callable[[Transport], Client],
         host: str,
         port: int,
         *,
@@ -68,7 +66,6 @@ class StreamListener(Listener):
         subprotocols: Sequence[str] = (),
         probes: bool = False,
     ) -> None:
-        self._make_client = make_client
         self._host = host
         self._port = port
         self._path = path
@@ -149,9 +146,9 @@ class StreamListener(Listener):
             is_leaving=lambda: self._accepting is None,
         )
 
-    def connect(self, transport: Transport) -> Ref:
-        """Serve a client over a transport."""
-        return self._endpoint.serve(self._make_client(transport))
+    def connect(self, transport: Transport) -> object:
+        """Do what is to be done with a client's transport, which is ready; called for each."""
+        raise NotImplementedError
 
     def connect_stream(self, stream: trio.abc.Stream, peer: str) -> None:
         """Serve a client over any Trio stream, such as one end of a memory stream; not with TLS."""
@@ -220,3 +217,37 @@ class StreamListener(Listener):
         sockets, self._sockets = self._sockets, []
         for socket in sockets:
             close_listener(socket)
+
+
+class StreamListener(StreamAcceptor):
+    """Has a client made for each stream.
+
+    Args:
+        make_client: Makes the client over a transport, which it owns from now on.
+        host: A name or an address.
+        port: A port, or 0 for one that is free.
+        path: Path of a Unix socket to listen on instead.
+        tls: How to speak TLS; None is not at all.
+        websocket: How to speak WebSocket; None is not at all.
+        subprotocols: What clients over WebSocket may call the protocol.
+        probes: Whether TCP is to find out that a client's machine has gone: for protocols without heartbeats.
+    """
+
+    def __init__(
+        self,
+        make_client: Callable[[Transport], Client],
+        host: str,
+        port: int,
+        *,
+        path: str = "",
+        tls: TLS | None = None,
+        websocket: WebSocket | None = None,
+        subprotocols: Sequence[str] = (),
+        probes: bool = False,
+    ) -> None:
+        super().__init__(host, port, path=path, tls=tls, websocket=websocket, subprotocols=subprotocols, probes=probes)
+        self._make_client = make_client
+
+    def connect(self, transport: Transport) -> Ref:
+        """Serve a client over a transport."""
+        return self._endpoint.serve(self._make_client(transport))

@@ -19,7 +19,6 @@ from triomq.endpoints.base.endpoint import Endpoint
 from triomq.endpoints.base.endpoint_config import read_secret_key
 from triomq.endpoints.base.memory_listener import MemoryListener
 from triomq.endpoints.base.peer_listener import PeerListener
-from triomq.endpoints.base.router_listener import Admission, RouterListener
 from triomq.endpoints.emqp.config import EMQP
 from triomq.endpoints.emqp.content import TOPICS, RequestOrigins
 from triomq.endpoints.emqp.jobs.book import JobClock, job_book, result_book
@@ -32,18 +31,12 @@ from triomq.endpoints.emqp.shared import shared_peers
 from triomq.endpoints.emqp.topics import TopicListener
 from triomq.endpoints.emqp.worker import Tally
 from triomq.endpoints.jobs import JobBook, ResultBook
+from triomq.endpoints.zmtp import Admission, RouterListener
 from triomq.errors import ConfigError
-from triomq.protocols.emqp import DURABLE, LEAST_FRAMES, USUAL_FRAMES, VERSION, BrokerEngine, message_ids
-from triomq.transports.zmq import MessageForm, ZAPMechanism
-
-_HIGH_WATER: Final = 200
-"""Messages that libzmq holds for a peer. Those to a worker are no more than it has asked for, and stand in the account
-of their queues as long as they are not answered; what else is sent is small."""
-
+from triomq.protocols.emqp import DURABLE, BrokerEngine, message_ids
+from triomq.transports.zmq import ZAPMechanism
 
 _LOOPBACK: Final = "127.0.0.1"
-
-_FORM: Final = MessageForm((b"", VERSION), LEAST_FRAMES, USUAL_FRAMES)
 
 _PREFIX: Final = 12
 """Random bytes that begin the ids of an endpoint's messages: unique, and libzmq allocates no memory for an id of up to
@@ -68,10 +61,7 @@ class EMQPEndpoint(Endpoint):
             secret_key=read_secret_key(config.key_file),
         )
         make_client = partial(EMQPPeer, context=context, hub=self)
-        self.routers = [
-            RouterListener(context, config.host, port, make_client, admission, high_water=_HIGH_WATER, form=_FORM)
-            for port in config.ports
-        ]
+        self.routers = [RouterListener(context, config.host, port, make_client, admission) for port in config.ports]
         """Where peers come in over ZeroMQ; empty if it is for code of this program alone."""
         shared = shared_peers(context, config.domain)
         listeners: list[PeerListener] = [*self.routers, MemoryListener(shared.address, make_client)]

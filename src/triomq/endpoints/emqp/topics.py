@@ -1,6 +1,6 @@
 """What is published to topics, for plain ZeroMQ SUB sockets: two frames, topic and message, and no eMQP around them.
 
-    PUBLISH, or any client that publishes into emqp.topic ──> sink ──> a queue of the broker's own ──> XPUB ──> SUBs
+    PUBLISH, or any client that publishes into emqp.topic ──> sink ──> the broker's own queue ──> SUBs
 
 A SUB subscribes to beginnings of topics, as ZeroMQ has it, and needs the right to read the sink. One that is slow
 misses messages without being told; a client with extensions that subscribes by SUBSCRIBE has a queue of its own.
@@ -31,13 +31,10 @@ from triomq.core import (
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
-from triomq.endpoints.base.listener import Listener
-from triomq.endpoints.base.router_listener import Admission
 from triomq.endpoints.emqp.content import TOPICS
-from triomq.errors import ConfigError
+from triomq.endpoints.zmtp import Admission, PublishListener
 from triomq.protocols.emqp import is_text
 from triomq.transports import Address
-from triomq.transports.zmq import Authenticator, Broadcast, Question, ZAPMechanism, close_context, make_context
 
 _WAITING: Final = 10_000
 """Messages that wait to be sent: the task that sends them waits for nobody, so that they are those of a few turns."""
@@ -56,17 +53,17 @@ class TopicFeed(Client):
     Args:
         context: What the broker lends.
         domain: Where the topics are.
-        broadcast: The socket.
+        listener: Who knows the subscribers.
     """
 
     kind = "topics"
     tag = "emqp"
     noun = "feed of topics"
 
-    def __init__(self, context: BrokerContext, domain: str, broadcast: Broadcast) -> None:
+    def __init__(self, context: BrokerContext, domain: str, listener: "TopicListener") -> None:
         super().__init__(context)
         self._domain = domain
-        self._broadcast = broadcast
+        self._listener = listener
         self._session: Session | None = None
         self._subscription: Subscription | None = None
         self.gone = trio.Event()
@@ -86,7 +83,7 @@ class TopicFeed(Client):
 
     def delivered(self, subscription: Subscription, batch: Batch) -> None:
         """Send messages; what is not UTF-8 would end released subscribers."""
-        self._broadcast.publish(_texts(batch))
+        self._listener.publish(_texts(batch))
         settle(batch, Outcome.ACCEPT)
 
     def cancelled(self, subscription: Subscription, reason: str) -> None:
@@ -117,8 +114,8 @@ def _texts(batch: Batch) -> Iterator[tuple[bytes, bytes]]:
                 yield topic, body
 
 
-class TopicListener(Listener):
-    """Binds the XPUB, and has a ``TopicFeed`` served as long as it is open.
+class TopicListener(PublishListener):
+    """Accepts subscribers, and has a ``TopicFeed`` served as long as it is open.
 
     Args:
         context: What the broker lends.
@@ -129,75 +126,33 @@ class TopicListener(Listener):
     """
 
     def __init__(self, context: BrokerContext, host: str, port: int, domain: str, admission: Admission) -> None:
+        super().__init__(context, host, port, self._may_read, admission)
         self._context = context
-        self._host = host
-        self.port = port
-        """The one that it is bound to, once it has started."""
         self._domain = domain
-        self._admission = admission
-        self._stopping = False
-        self._opened = False
 
     @property
     def others(self) -> Mapping[str, Address]:
-        """The one that SUBs connect to."""
-        return {"topics": (self._host, self.port)}
+        """Where SUBs connect to."""
+        bound = super().addresses
+        return {"topics": bound[0]} if bound else {}
 
     @property
     def addresses(self) -> list[Address]:
         """None that a client of eMQP could connect to."""
         return []
 
-    async def start(self, endpoint: Endpoint) -> None:
-        """Bind, and send from now on."""
-        asks = self._admission.mechanism is not ZAPMechanism.NULL
-        self._sockets = make_context()
-        self._authenticator = Authenticator(self._sockets, self._decide) if asks else None
-        self._broadcast = Broadcast(self._sockets, self._may_subscribe, domain="triomq" if asks else "")
-        self._opened = True
-        self._admission.prepare(self._broadcast)
-        try:
-            address = self._broadcast.bind(f"tcp://{self._host}:{self.port}")
-        except ConfigError:
-            self.close()
-            await close_context(self._sockets)
-            raise
-        self.port = int(address.rpartition(":")[2])
-        endpoint.start_task(self._run)
-        endpoint.start_task(self._feed, endpoint)
+    def _may_read(self, user: str) -> bool:
+        return self._context.users.access(user, self._domain).may_read(TOPICS)
 
-    async def _run(self) -> None:
-        try:
-            async with trio.open_nursery() as nursery:
-                if self._authenticator is not None:
-                    nursery.start_soon(self._authenticator.run)
-                nursery.start_soon(self._broadcast.run)
-        finally:
-            self.close()
-            await close_context(self._sockets)
+    async def start(self, endpoint: Endpoint) -> None:
+        """Listen, and send from now on."""
+        await super().start(endpoint)
+        endpoint.start_task(self._feed, endpoint)
 
     async def _feed(self, endpoint: Endpoint) -> None:
         """Have a feed served; one that is lost is followed by another one."""
-        while not self._stopping:
-            feed = TopicFeed(self._context, self._domain, self._broadcast)
+        while not endpoint.is_stopping:
+            feed = TopicFeed(self._context, self._domain, self)
             endpoint.serve(feed)
             await feed.gone.wait()
             await trio.sleep(_PAUSE)
-
-    async def _decide(self, question: Question) -> str | None:
-        return None if self._stopping else await self._admission.decide(self._context, question)
-
-    def _may_subscribe(self, user: str, topic: bytes) -> bool:
-        return self._context.users.access(user or self._admission.user, self._domain).may_read(TOPICS)
-
-    def stop_accepting(self) -> None:
-        """Let no peer in."""
-        self._stopping = True
-
-    def close(self) -> None:
-        """Close the sockets."""
-        self._stopping = True
-        if self._opened:
-            self._broadcast.close()
-            if self._authenticator is not None:
-                self._authenticator.close()

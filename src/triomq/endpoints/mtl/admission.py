@@ -14,11 +14,9 @@ from itertools import count
 from typing import NamedTuple, Self
 
 import msgspec
-import trio
 
-from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.router_listener import Admission
-from triomq.transports.zmq import Question, ZAPMechanism
+from triomq.endpoints.zmtp import Admission
+from triomq.transports.zmq import ZAPMechanism
 
 _THIS_MACHINE = "127.0.0.1"
 """The address of peers that were not asked for."""
@@ -58,16 +56,14 @@ class ConnectionAdmission(Admission, frozen=True, kw_only=True):
 
     @property
     def asks(self) -> bool:
-        """Whether each connection is asked for."""
+        """Whether a peer has to say who it is: with NULL by SASL, in MTL's own words."""
         return not self.old_zeromq
 
-    async def decide(self, context: BrokerContext, question: Question) -> str | None:
-        """Return the name of a connection, if it may come."""
-        user: str | None = ""
-        if self.mechanism is ZAPMechanism.NULL:
-            await trio.lowlevel.checkpoint()
-            if question.mechanism is not self.mechanism:
-                return None
-        else:
-            user = await super().decide(context, question)
-        return None if user is None else f"{next(self.numbers)} {question.address} {user}"
+    @property
+    def hands_over(self) -> bool:
+        """Whether one user's connections may take identities over from each other: with NULL nobody is known yet."""
+        return self.mechanism is not ZAPMechanism.NULL
+
+    def login_of(self, address: str, user: str) -> str:
+        """Return the name of a connection."""
+        return f"{next(self.numbers)} {address} {user}"

@@ -16,7 +16,6 @@ from triomq.core import SESSIONS, Shares
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
 from triomq.endpoints.base.endpoint_config import is_loopback, read_secret_key
-from triomq.endpoints.base.router_listener import RouterListener
 from triomq.endpoints.mtl.admission import ConnectionAdmission, ConnectionName
 from triomq.endpoints.mtl.config import MTL
 from triomq.endpoints.mtl.content import ContentTables
@@ -26,18 +25,12 @@ from triomq.endpoints.mtl.leases import LeaseTable
 from triomq.endpoints.mtl.listener import ControlListener, SharedListener
 from triomq.endpoints.mtl.login import mechanisms_for
 from triomq.endpoints.mtl.profile import ResourceProfile
+from triomq.endpoints.zmtp import RouterListener
 from triomq.protocols.mtl import MTLSettings
 from triomq.security import MakeMechanism
 from triomq.transports.zmq import ZAPMechanism
 
 _log = logging.getLogger("triomq.endpoints")
-
-_CONTROL_HIGH_WATER: Final = 10
-"""Replies that libzmq holds for a peer: it waits for each of them."""
-
-_DATA_HIGH_WATER: Final = 200
-"""Contents that libzmq holds for a peer: with fewer each of them costs a wake-up more often than it is worth, and what
-libzmq holds is in no account."""
 
 _SESSIONS_OF_CONNECTION: Final = 100
 """Sessions that one connection may have, that of a proxy."""
@@ -72,15 +65,13 @@ class MTLEndpoint(Endpoint):
         self.data: RouterListener
         """Where data flows do; it may be the same."""
         if config.shared:
-            self.control = self.data = SharedListener(
-                context, host, port, make_control, make_data, admission, high_water=_DATA_HIGH_WATER
-            )
+            self.control = self.data = SharedListener(context, host, port, make_control, make_data, admission)
         else:
-            self.control = ControlListener(context, host, port, make_control, admission, high_water=_CONTROL_HIGH_WATER)
+            self.control = ControlListener(context, host, port, make_control, admission)
             assert config.data_port is not None  # the configuration has chosen one
             before = context.lasting.get(_data_port_of(port)) if port and not config.data_port else None
             data_port = before if isinstance(before, int) else config.data_port
-            self.data = RouterListener(context, host, data_port, make_data, admission, high_water=_DATA_HIGH_WATER)
+            self.data = RouterListener(context, host, data_port, make_data, admission)
         super().__init__(context, *dict.fromkeys((self.control, self.data)))
         self.profiles: dict[str, ResourceProfile] = {
             name: kind(context) for name, kind in config.find_profiles().items()

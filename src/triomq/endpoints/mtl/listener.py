@@ -18,8 +18,8 @@ from typing import TypeAlias
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
-from triomq.endpoints.base.router_listener import RouterListener
 from triomq.endpoints.mtl.admission import ConnectionAdmission
+from triomq.endpoints.zmtp import RouterListener
 from triomq.protocols.mtl import is_data
 from triomq.transports.zmq import Frames
 
@@ -75,7 +75,6 @@ class SharedListener(ControlListener):
         make_control: Makes the client of a control session.
         make_data: Makes that of a data flow.
         admission: How peers say who they are.
-        high_water: Messages that libzmq holds for each peer.
     """
 
     def __init__(
@@ -86,10 +85,8 @@ class SharedListener(ControlListener):
         make_control: MakePeer,
         make_data: MakePeer,
         admission: ConnectionAdmission,
-        *,
-        high_water: int,
     ) -> None:
-        super().__init__(context, host, port, make_control, admission, high_water=high_water)
+        super().__init__(context, host, port, make_control, admission)
         self._make_data = make_data
 
     def make(self, identity: bytes, login: str, key: Hashable) -> RouterClient:

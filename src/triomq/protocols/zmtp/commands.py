@@ -33,10 +33,10 @@ _ERROR_OF_LIBZMQ: Final = b"^RROR"
 """How libzmq 4.3 begins ERROR with PLAIN: it writes ``"\\x5ERROR"``, which C takes for the octet 0x5E and ``RROR``."""
 
 
-def greeting(mechanism: str, *, is_server: bool) -> bytes:
-    """Write a greeting of our version."""
+def rest_of_greeting(mechanism: str, *, is_server: bool) -> bytes:
+    """Write what follows the signature in a greeting of our version."""
     as_server = is_server and mechanism != "NULL"
-    return SIGNATURE + _REST.pack(*VERSION, mechanism.encode(), as_server)
+    return _REST.pack(*VERSION, mechanism.encode(), as_server)
 
 
 class Greeting(msgspec.Struct, frozen=True, gc=False):

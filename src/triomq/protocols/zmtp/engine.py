@@ -5,7 +5,7 @@
       │ ── READY ─────────────── READY ──────────► │  NULL: both at once; what kind of socket, and its identity
       │ ── HELLO ────────────────────────────────► │  PLAIN: a name and a password, which are judged
       │ ◄──────────────────────────── WELCOME ──── │         or ERROR, after which libzmq never comes again
-      │ ── INITIATE ─────────────────────────────► │         as READY
+      │ ── INITIATE ─────────────────────────────► │         as READY; CURVE is alike, with keys in place of a name
       │ ◄────────────────────────────── READY ──── │
       │ ◄══════════════ messages ════════════════► │  lists of frames; between them PING and PONG, SUBSCRIBE and CANCEL
 
@@ -18,29 +18,32 @@ Rules:
 - What is sent ahead of an answer that changes the state (a log-in's) waits, and is read then: it makes no difference
   how a stream is cut into pieces.
 - A PING is answered here, unless much waits for the peer already, and one that is due is sent here.
+- Peers before ZMTP 3 say neither what they are nor who; a server takes them where it asks nobody, if it is told to.
 - ERROR is for a wrong password alone: the peer does not try again. Whatever may pass ends without a word.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, get_args
 
 from triomq.errors import LocalProtocolError
 from triomq.protocols.pieces import Outbox
 from triomq.protocols.zmtp.codes import PeerError
 from triomq.protocols.zmtp.commands import (
     GREETING_SIZE,
+    SIGNATURE,
     SIGNATURE_SIZE,
     encode_ping,
     encode_properties,
-    greeting,
     identity_of,
     read_error,
     read_greeting,
     read_ping,
     read_properties,
+    rest_of_greeting,
     split,
 )
+from triomq.protocols.zmtp.curve import OVERHEAD, SealedReader, Traffic
 from triomq.protocols.zmtp.events import (
     EndOfStream,
     ErrorReceived,
@@ -51,15 +54,19 @@ from triomq.protocols.zmtp.events import (
     TopicCancelled,
     TopicSubscribed,
 )
-from triomq.protocols.zmtp.frames import FrameReader, Frames, encode, encode_command
+from triomq.protocols.zmtp.frames import FrameReader, Frames, encode, encode_command, encode_old
 from triomq.protocols.zmtp.settings import (
     AT_ONCE,
     HANDSHAKE_OCTETS,
     LONGEST_COMMAND,
+    LONGEST_IDENTITY,
     NAMED,
+    OLD_TYPES,
     PEERS,
+    SEALED_AT_ONCE,
     UNREAD_BEFORE_SILENCE,
     Settings,
+    SocketType,
 )
 from triomq.protocols.zmtp.states import HOLDING, TABLES, UNTIL_OPEN, Role, State
 from triomq.protocols.zmtp.subscriptions import Subscriptions
@@ -90,10 +97,13 @@ class ZMTPEngine:
         "_events",
         "_may_still_come",
         "_reader",
+        "_rest",
+        "_sealed",
         "_settings",
         "_states",
         "_subscriptions",
         "_timers",
+        "_traffic",
         "has_more",
         "outbox",
         "peer_version",
@@ -113,11 +123,16 @@ class ZMTPEngine:
         """Whether what has come was not read to its end, so that ``events`` wants to be called once more."""
         self._may_still_come = HANDSHAKE_OCTETS  # until the connection is open
         self._subscriptions: Subscriptions | None = None
+        self._traffic: Traffic | None = None  # with CURVE, what seals and opens on the open connection
+        self._sealed: SealedReader | None = None
         self._reader = FrameReader(self._may_still_come, _NO_MESSAGES, _NO_MESSAGES, settings.max_parts)
         self._timers = Timers(now, settings.handshake_timeout, settings.message_timeout, settings.heartbeat)
         self.outbox = Outbox()
         """What waits to be written; ``unsent`` octets, and nothing after them when it is ``finished``."""
-        self.outbox.put(greeting(settings.mechanism, is_server=role == "server"))
+        self.outbox.put(SIGNATURE)
+        self._rest = rest_of_greeting(settings.mechanism, is_server=role == "server")  # of our greeting
+        if not self._takes_old_peers:
+            self._send_rest(len(self._rest))
 
     # What an engine is
 
@@ -168,21 +183,23 @@ class ZMTPEngine:
                 self._fail(PeerError("SILENT", "the peer says nothing, and answers no PING"))
             case "ping":
                 self._move("sent PING")
-                self.outbox.put(encode_command(b"PING", encode_ping(2 * self._settings.heartbeat)))
+                self._put_command(b"PING", encode_ping(2 * self._settings.heartbeat))
             case None:
                 pass
 
     @property
     def _under_way(self) -> int:
         """The number of the message that was begun and is not whole; 0 if there is none, or we do not read."""
-        if self.state != "open" or self.reading_paused or self.has_more or self._reader.is_between:
+        if self.state != "open" or self.reading_paused or self.has_more:
+            return 0
+        if self._reader.is_between and (self._sealed is None or self._sealed.is_between):
             return 0
         return self._reader.messages + 1
 
     @property
     def unfinished(self) -> int:
         """How many octets have come of messages that are not whole, or must wait."""
-        return self._reader.unfinished
+        return self._reader.unfinished + (0 if self._sealed is None else self._sealed.unfinished)
 
     @property
     def is_open(self) -> bool:
@@ -208,13 +225,11 @@ class ZMTPEngine:
         """Read what is due next; return whether it has come."""
         reader = self._reader
         if self.state == "signature":
-            found = reader.take(SIGNATURE_SIZE)
-            if found is not None:
-                self._take_signature(found)
+            found = self._read_signature()
         elif self.state == "greeting":
-            found = reader.take(GREETING_SIZE - SIGNATURE_SIZE)
-            if found is not None:
-                self._take_greeting(found)
+            found = self._read_greeting()
+        elif self.state == "identity":
+            found = self._read_identity()
         else:
             reader.largest_command = self._may_still_come
             reader.room = 1
@@ -229,20 +244,46 @@ class ZMTPEngine:
     def _read_open(self) -> None:
         """Read messages and commands, some of them at a time."""
         reader = self._reader
-        reader.room = AT_ONCE
+        reader.room = AT_ONCE if self._sealed is None else SEALED_AT_ONCE
         while self.state == "open":
             found: list[Frames] = []
             try:
                 command = reader.read(found)
             finally:
-                if found:
+                if self._sealed is not None:
+                    self._open_sealed(self._sealed, found)
+                elif found:
                     self._take_messages(found)
+            if self.state != "open":
+                return
             self.has_more = not reader.room
             if command is None:
                 return
-            self._take_command(command)
+            if self._sealed is not None:  # a frame of a message, as a command
+                self._open_sealed(self._sealed, [[command]])
+            else:
+                self._take_command(command)
             if self.has_more:
                 return
+
+    def _open_sealed(self, sealed: SealedReader, found: list[Frames]) -> None:
+        """Open frames, and do what is in them."""
+        messages: list[Frames] = []
+        try:
+            for frames in found:
+                if len(frames) != 1:
+                    raise PeerError("MALFORMED", "a sealed frame is one of several")
+                command = sealed.read(frames[0], messages)
+                if command is not None:
+                    if messages:
+                        self._take_messages(messages)
+                        messages = []
+                    self._take_command(command)
+                    if self.state != "open":
+                        return
+        finally:
+            if messages:
+                self._take_messages(messages)
 
     def _take_messages(self, messages: list[Frames]) -> None:
         """Report messages; subscriptions of peers before 3.1 are among them."""
@@ -257,15 +298,84 @@ class ZMTPEngine:
                 self._cancel(topic)
             # else it is a message of an XSUB's own, for a program that wants such: ours has nobody to give it to
 
-    def _take_signature(self, signature: bytes) -> None:
-        if signature[0] != 0xFF or not signature[9] & 1:
-            raise PeerError("UNFIT", "the peer does not speak ZMTP 3: ZeroMQ before 4.0, or no ZeroMQ at all")
+    # Greetings. A peer of ZMTP 2.0 takes what stands behind the first octet of the version for something else, so where
+    # such may come that is sent when the peer's version is known.
+
+    @property
+    def _takes_old_peers(self) -> bool:
+        return self._settings.old_peers and "identity" in self._states
+
+    def _send_rest(self, size: int) -> None:
+        """Send so many octets more of our greeting."""
+        self.outbox.put(self._rest[:size])
+        self._rest = self._rest[size:]
+
+    def _read_signature(self) -> bytes | None:
+        first = self._reader.peek()
+        if first is not None and first != SIGNATURE[0]:
+            self._meet_old_peer()
+            return b""
+        signature = self._reader.take(SIGNATURE_SIZE)
+        if signature is None:
+            return None
+        if not signature[-1] & 1:
+            raise PeerError("UNFIT", "the peer's greeting has no signature of ZMTP: it is no ZeroMQ")
         self._move("received signature")
+        if self._takes_old_peers:
+            self._send_rest(1)
+        return signature
+
+    def _meet_old_peer(self) -> None:
+        """Go on with a peer that does not greet: for ZMTP 1.0 our signature was an identity's frame."""
+        if not self._takes_old_peers:
+            raise PeerError("UNFIT", "the peer does not speak ZMTP 3: ZeroMQ before 4.0, or no ZeroMQ at all")
+        self._move("received no signature")
+        self._reader.is_old = True
+        self.peer_version = (1, 0)
+
+    def _read_greeting(self) -> bytes | None:
+        version = self._reader.peek()
+        if version is not None and version < 3:
+            return self._read_old_greeting(version)
+        rest = self._reader.take(GREETING_SIZE - SIGNATURE_SIZE)
+        if rest is not None:
+            self._take_greeting(rest)
+        return rest
+
+    def _read_old_greeting(self, version: int) -> bytes | None:
+        """Read what is left of a greeting of ZMTP 2.0: a version, and a kind of socket."""
+        if not self._takes_old_peers:
+            raise PeerError("UNFIT", f"the peer speaks ZMTP {version + 1}, which ZeroMQ before 4.0 does")
+        rest = self._reader.take(2)
+        if rest is None:
+            return None
+        ours = self._settings.socket_type
+        if not any(OLD_TYPES.get(each) == rest[1] for each in get_args(SocketType) if each in PEERS[ours]):
+            raise PeerError("UNFIT", f"the peer is a socket of type {rest[1]}, and ours a {ours}")
+        self._move("received old greeting")
+        self._reader.is_old = version == 0
+        self.peer_version = (version + 1, 0)
+        self.outbox.put(bytes((OLD_TYPES[ours],)))
+        self._put_messages([[b""]])  # our identity, which is none
+        return rest
+
+    def _read_identity(self) -> bytes | None:
+        found: list[Frames] = []
+        self._reader.largest_frame, self._reader.largest_message = LONGEST_IDENTITY, LONGEST_IDENTITY
+        self._reader.room = 1
+        if self._reader.read(found) is not None:
+            raise PeerError("MALFORMED", "a command has come from a peer before ZMTP 3")
+        if not found:
+            return None
+        self._timers.forgo_heartbeats()
+        self._move("received identity")
+        self._begin("", found[0][0])
+        return found[0][0]
 
     def _take_greeting(self, rest: bytes) -> None:
+        if self._rest:
+            self._send_rest(len(self._rest))
         peer = read_greeting(rest)
-        if peer.version[0] < 3:
-            raise PeerError("UNFIT", f"the peer speaks ZMTP {peer.version[0]}, which ZeroMQ before 4.0 does")
         if peer.mechanism != self._settings.mechanism:
             wanted = self._settings.mechanism
             raise PeerError("UNFIT", f"the peer's mechanism is {peer.mechanism!r}, and ours {wanted!r}")
@@ -276,6 +386,8 @@ class ZMTPEngine:
 
     def _take_command(self, command: bytes) -> None:
         """Do what a command means."""
+        if self.peer_version < (3, 0):
+            raise PeerError("MALFORMED", "a command has come from a peer before ZMTP 3")
         name, data = split(command)
         following = self._states[self.state].get(f"received {name.decode('ascii', 'replace')}")
         if following is None:
@@ -302,7 +414,7 @@ class ZMTPEngine:
         self._timers.answers = True
         self._timers.patience = seconds
         if self.outbox.unsent <= UNREAD_BEFORE_SILENCE:
-            self.outbox.put(encode_command(b"PONG", context))
+            self._put_command(b"PONG", context)
 
     def _take_pong(self, _: bytes) -> None:
         self._timers.answers = True
@@ -330,9 +442,16 @@ class ZMTPEngine:
         ours = self._settings.socket_type
         if kind not in PEERS[ours]:
             raise PeerError("UNFIT", f"the peer is a socket of type {kind!r}, and ours a {ours}")
+        self._begin(kind, identity)
+
+    def _begin(self, kind: str, identity: bytes) -> None:
         reader, settings = self._reader, self._settings
-        reader.largest_command = LONGEST_COMMAND
-        reader.largest_frame, reader.largest_message = settings.max_frame, settings.max_message
+        if self._traffic is None:
+            reader.largest_command = LONGEST_COMMAND
+            reader.largest_frame, reader.largest_message = settings.max_frame, settings.max_message
+        else:
+            self._sealed = SealedReader(self._traffic, settings.max_message, settings.max_parts)
+            reader.largest_command = reader.largest_frame = reader.largest_message = settings.max_frame + OVERHEAD
         self._timers.end_handshake()
         self._events.append(Opened(kind, identity, self.peer_version))
 
@@ -356,7 +475,7 @@ class ZMTPEngine:
     def send_all(self, messages: Sequence[Sequence[bytes]]) -> None:
         """Send messages, each of at least one frame, as ``send`` does."""
         if self._may_send("message"):
-            self.outbox.put(*encode(messages))
+            self._put_messages(messages)
 
     def keep(self, topic: bytes) -> bool:
         """Keep a subscription that ``TopicSubscribed`` has asked for; return whether it is one that was not there yet.
@@ -380,6 +499,16 @@ class ZMTPEngine:
         """End the connection without a word: the peer may come again."""
         if self.state != "closed":
             self._end("lost")
+
+    def _put_messages(self, messages: Sequence[Sequence[bytes]]) -> None:
+        if self._traffic is not None:
+            self.outbox.put(*self._traffic.encode(messages))
+        else:
+            self.outbox.put(*(encode_old(messages) if self._reader.is_old else encode(messages)))
+
+    def _put_command(self, name: bytes, data: bytes = b"") -> None:
+        traffic = self._traffic
+        self.outbox.put(encode_command(name, data) if traffic is None else traffic.encode_command(name, data))
 
     # Moving on
 
@@ -413,6 +542,7 @@ class ZMTPEngine:
         """Forget what cannot be used any more: the state is the last one."""
         self.outbox.finished = True
         self.has_more = False
+        self._sealed = None
         self._reader.drop()
 
 

@@ -17,6 +17,12 @@ class LoginRequested(msgspec.Struct, frozen=True, gc=False):
         return f"LoginRequested(user={self.user!r})"
 
 
+class KeyShown(msgspec.Struct, frozen=True, gc=False):
+    """A client has shown that it owns a public key, 32 octets (CURVE); answer by ``accept`` or ``refuse``."""
+
+    key: bytes
+
+
 class Opened(msgspec.Struct, frozen=True, gc=False):
     """The handshake is over: messages may come and go.
 
@@ -69,5 +75,13 @@ class EndOfStream(msgspec.Struct, frozen=True, gc=False):
 
 
 Event: TypeAlias = (
-    LoginRequested | Opened | MessagesReceived | TopicSubscribed | TopicCancelled | ErrorReceived | Failed | EndOfStream
+    LoginRequested
+    | KeyShown
+    | Opened
+    | MessagesReceived
+    | TopicSubscribed
+    | TopicCancelled
+    | ErrorReceived
+    | Failed
+    | EndOfStream
 )

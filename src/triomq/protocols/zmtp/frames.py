@@ -30,6 +30,9 @@ _LONG_HEAD: Final = 9
 
 _SHORTEST_LONG: Final = 256
 
+_OLD_LONG: Final = 255
+"""What stands before a long length in ZMTP 1.0."""
+
 _SMALL: Final = 4096
 """What is shorter is gathered: to store it by itself would take more than its own size."""
 
@@ -42,7 +45,7 @@ _LARGE: Final = 16 * 1024
 _LAST_HEADS: Final = tuple(bytes((0, size)) for size in range(_SHORTEST_LONG))
 _MORE_HEADS: Final = tuple(bytes((MORE, size)) for size in range(_SHORTEST_LONG))
 
-_WEIGHT: Final = 256
+WEIGHT: Final = 256
 """Octets that a frame counts for beside those that it has: 65,536 empty ones are as large as a message may be."""
 
 Frames = list[bytes]
@@ -68,6 +71,7 @@ class FrameReader:
         "_needed",
         "_parts",
         "_position",
+        "is_old",
         "largest_command",
         "largest_frame",
         "largest_message",
@@ -81,6 +85,8 @@ class FrameReader:
         self.largest_message = largest_message
         self.messages = 0
         """How many messages were read."""
+        self.is_old = False
+        """Whether frames are those of ZMTP 1.0."""
         self.room = 0
         """How many frames and commands may be read, before others are to have their turn."""
         self._most_parts = most_parts
@@ -136,6 +142,11 @@ class FrameReader:
             self._position = 0
         return False
 
+    def peek(self) -> int | None:
+        """Return the next octet, and leave it there; None if none has come."""
+        self._needed = 1
+        return self._data[self._position] if self._gather() else None
+
     def take(self, size: int) -> bytes | None:
         """Return so many octets as they are, for what stands before the first frame; None if they have not come."""
         self._needed = size
@@ -158,6 +169,9 @@ class FrameReader:
             PeerError: A frame has wrong flags, or it or its message is too large; ``found`` stands.
         """
         while self.room and self._gather():
+            if self.is_old:
+                self._read_old(found)
+                continue
             command = self._read(found)
             if command is not None:
                 return command
@@ -209,7 +223,7 @@ class FrameReader:
             body = data[start:stop]
             position = stop
             if flags & MORE:
-                gathered = total + _WEIGHT
+                gathered = total + WEIGHT
                 if len(parts) < most_parts:
                     parts.append(body)
             elif parts:
@@ -223,6 +237,40 @@ class FrameReader:
         self._parts, self._gathered = parts, gathered
         self.messages += len(found) - before
         return command
+
+    def _read_old(self, found: list[Frames]) -> None:
+        """Do the same with frames of ZMTP 1.0, where the length counts the flags that follow it (RFC 13)."""
+        data, position, end = self._data, self._position, len(self._data)
+        before = len(found)
+        self._needed = 1
+        while self.room and position < end:
+            self.room -= 1
+            size, head = data[position], 1
+            if size == _OLD_LONG:
+                head = _LONG_HEAD
+                if end - position < head:
+                    self._needed = head
+                    break
+                size = int.from_bytes(data[position + 1 : position + head], "big")
+            if not size:
+                raise PeerError("MALFORMED", "a frame of ZMTP 1.0 has no flags")
+            self._judge(0, size - 1)
+            total = self._gathered + size - 1
+            if total > self.largest_message:
+                raise self._too_large(total)
+            start, stop = position + head, position + head + size
+            if stop > end:
+                self._needed = stop - position
+                break
+            position = stop
+            if len(self._parts) < self._most_parts:
+                self._parts.append(data[start + 1 : stop])
+            self._gathered = total + WEIGHT
+            if not data[start] & MORE:
+                found.append(self._parts)
+                self._parts, self._gathered = [], 0
+        self._position = position
+        self.messages += len(found) - before
 
     @staticmethod
     def _judge_flags(flags: int) -> None:
@@ -271,6 +319,17 @@ def encode(messages: Iterable[Sequence[bytes]]) -> list[bytes]:
     if small:
         pieces.append(b"".join(small))
     return pieces
+
+
+def encode_old(messages: Iterable[Sequence[bytes]]) -> list[bytes]:
+    """Write messages as frames of ZMTP 1.0."""
+    pieces: list[bytes] = []
+    for frames in messages:
+        for number, frame in enumerate(frames, 1):
+            size = len(frame) + 1
+            head = bytes((size,)) if size < _OLD_LONG else bytes((_OLD_LONG,)) + size.to_bytes(8, "big")
+            pieces += (head, bytes((number < len(frames),)), frame)
+    return [b"".join(pieces)]
 
 
 def encode_command(name: bytes, data: bytes = b"") -> bytes:

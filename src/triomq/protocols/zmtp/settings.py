@@ -10,6 +10,18 @@ from triomq.protocols.zmtp.states import Mechanism
 SocketType: TypeAlias = Literal["ROUTER", "DEALER", "REQ", "REP", "PUB", "SUB", "XPUB", "XSUB"]
 """What a side is to messages (RFC 28, 29)."""
 
+OLD_TYPES: Final[dict[SocketType, int]] = {
+    "PUB": 1,
+    "SUB": 2,
+    "REQ": 3,
+    "REP": 4,
+    "DEALER": 5,
+    "ROUTER": 6,
+    "XPUB": 9,
+    "XSUB": 10,
+}
+"""Kinds of sockets as ZMTP 2.0 has them (RFC 15)."""
+
 PEERS: Final[dict[SocketType, frozenset[str]]] = {
     "ROUTER": frozenset(("REQ", "DEALER", "ROUTER")),
     "DEALER": frozenset(("REP", "DEALER", "ROUTER")),
@@ -25,12 +37,15 @@ PEERS: Final[dict[SocketType, frozenset[str]]] = {
 NAMED: Final[frozenset[SocketType]] = frozenset(("ROUTER", "DEALER", "REQ"))
 """Kinds that say their identity: a ROUTER finds them by it."""
 
+KEY_SIZE: Final = 32
+"""Octets (RFC 26)."""
+
 LONGEST_IDENTITY: Final = 255
 """Octets (RFC 37)."""
 
 HANDSHAKE_OCTETS: Final = 4096
 """Octets that a peer may send until the connection is open, all together: the greeting has 64, HELLO of PLAIN 518 at
-most, READY some 50 and 255 of an identity; the rest is for properties of peers' own (``X-…``)."""
+most, CURVE some 600, READY some 50 and 255 of an identity; the rest is for properties of peers' own (``X-…``)."""
 
 LONGEST_COMMAND: Final = 1100
 """Octets of a command on an open connection: a subscription of the longest topic, its name, and a little."""
@@ -51,6 +66,9 @@ and a PONG is larger than the smallest PING."""
 AT_ONCE: Final = 1024
 """Frames and commands that are read before the driver has its turn: some 0.5 ms."""
 
+SEALED_AT_ONCE: Final = 128
+"""The same where each has to be opened, which takes 8 µs."""
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration of an engine; the same for both roles, each reads what concerns it.
@@ -61,6 +79,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         identity: By which a client's ROUTER is to know it; empty lets that one choose.
         user: With PLAIN, a client's name.
         password: With PLAIN, a client's password.
+        secret_key: With CURVE, our side's key, 32 octets.
+        server_key: With CURVE, the public key of the server that a client means.
+        old_peers: With NULL, whether a server takes peers that speak ZMTP 1.0 or 2.0: ZeroMQ before 4.0.
         max_frame: Octets of the largest frame that this side takes; a larger one is refused by its length.
         max_message: Octets of all frames of a message, 256 more for each, which bounds a message without an end.
         max_parts: Frames of a message that are kept; the message is cut there, which makes it too long for its readers.
@@ -75,6 +96,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     identity: bytes = b""
     user: str = ""
     password: str = ""
+    secret_key: bytes = b""
+    server_key: bytes = b""
+    old_peers: bool = False
     # The largest message of AMQP's default configuration.
     max_frame: int = 16 * 1024 * 1024
     # One frame of that size, and what stands before it.
@@ -93,6 +117,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise LocalProtocolError(
                 f"identity: found {self.identity!r}; it has at most {LONGEST_IDENTITY} octets, the first one not 0"
             )
+        if self.mechanism == "CURVE" and len(self.secret_key) != KEY_SIZE:
+            raise LocalProtocolError(f"secret_key: CURVE wants {KEY_SIZE} octets, and it has {len(self.secret_key)}")
         for name, text in (("user", self.user), ("password", self.password)):
             if len(text.encode()) > 255:
                 raise LocalProtocolError(f"{name}: PLAIN carries at most 255 octets, and it has {len(text.encode())}")

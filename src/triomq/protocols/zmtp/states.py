@@ -12,14 +12,15 @@ from typing import Final, Literal, TypeAlias
 
 Role: TypeAlias = Literal["server", "client"]
 
-Mechanism: TypeAlias = Literal["NULL", "PLAIN"]
-"""How a peer says who it is: not at all (RFC 23), or by name and password (RFC 24)."""
+Mechanism: TypeAlias = Literal["NULL", "PLAIN", "CURVE"]
+"""How a peer says who it is: not at all (RFC 23), by name and password (RFC 24), or by a key (RFC 26)."""
 
 State: TypeAlias = Literal[
     "signature",  # ten octets are due, by which very old peers can be told
     "greeting",  # the rest of the greeting is due: version and mechanism
+    "identity",  # from a peer before ZMTP 3: a frame with its identity is due
     "hello",  # HELLO is due
-    "judging",  # a name and a password have come, and the server is to judge them
+    "judging",  # a name and a password have come, or a key, and the server is to judge them
     "welcome",  # a client's: WELCOME is due
     "initiate",  # INITIATE is due
     "ready",  # READY is due
@@ -47,9 +48,10 @@ _SIGNATURE: Final[dict[str, State]] = {"received signature": "greeting", **_ENDS
 
 SERVER: Final[dict[Mechanism, StateTable]] = {
     "NULL": {
-        "signature": _SIGNATURE,
-        "greeting": {"received greeting": "ready", **_ENDS},
+        "signature": {**_SIGNATURE, "received no signature": "identity"},
+        "greeting": {"received greeting": "ready", "received old greeting": "identity", **_ENDS},
         "ready": {"received READY": "open", **_ENDS},
+        "identity": {"received identity": "open", **_ENDS},
         "open": _OPEN,
         "closed": {},
     },
@@ -62,11 +64,27 @@ SERVER: Final[dict[Mechanism, StateTable]] = {
         "open": _OPEN,
         "closed": {},
     },
+    "CURVE": {
+        "signature": _SIGNATURE,
+        "greeting": {"received greeting": "hello", **_ENDS},
+        "hello": {"received HELLO": "initiate", **_ENDS},
+        "initiate": {"received INITIATE": "judging", **_ENDS},
+        "judging": {"sent READY": "open", "sent ERROR": "closed", **_ENDS},
+        "open": _OPEN,
+        "closed": {},
+    },
 }
-"""READY goes out as soon as it may: behind the greeting with NULL, behind INITIATE with PLAIN."""
+"""READY goes out as soon as it may: behind the greeting with NULL, behind INITIATE with PLAIN. Peers before ZMTP 3 say
+nothing of a mechanism, and are let in where their settings say so (``old_peers``)."""
 
 CLIENT: Final[dict[Mechanism, StateTable]] = {
-    "NULL": SERVER["NULL"],
+    "NULL": {
+        "signature": _SIGNATURE,
+        "greeting": {"received greeting": "ready", **_ENDS},
+        "ready": {"received READY": "open", **_ENDS},
+        "open": _OPEN,
+        "closed": {},
+    },
     "PLAIN": {
         "signature": _SIGNATURE,
         "greeting": {"received greeting": "welcome", **_ENDS},
@@ -76,12 +94,15 @@ CLIENT: Final[dict[Mechanism, StateTable]] = {
         "closed": {},
     },
 }
-"""With NULL both sides are alike."""
+CLIENT["CURVE"] = CLIENT["PLAIN"]
+"""A client's words have the same names with PLAIN and CURVE."""
 
 TABLES: Final[dict[Role, dict[Mechanism, StateTable]]] = {"server": SERVER, "client": CLIENT}
 
 HOLDING: Final[frozenset[State]] = frozenset(("judging",))
 """Where an engine reads nothing until its own side has acted."""
 
-UNTIL_OPEN: Final[frozenset[State]] = frozenset(("signature", "greeting", "hello", "welcome", "initiate", "ready"))
+UNTIL_OPEN: Final[frozenset[State]] = frozenset(
+    ("signature", "greeting", "identity", "hello", "welcome", "initiate", "ready")
+)
 """Where it reads the handshake."""

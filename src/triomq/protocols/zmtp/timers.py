@@ -63,6 +63,10 @@ class Timers:
         """Drop the handshake's deadline; silence counts from now on."""
         self._handshake = None
 
+    def forgo_heartbeats(self) -> None:
+        """Ask nobody: the peer does not know PING."""
+        self._heartbeat = 0.0
+
     @property
     def _tick(self) -> float:
         """Seconds between two looks; 0 if nobody is asked."""

@@ -8,7 +8,7 @@ from endpoints.toys.router import RouterToyClient, RouterToyEndpoint, RouterToys
 from endpoints.toys.router_peer import RouterPeer
 from triomq.actors import ChildSpec
 from triomq.app import Broker, User, open_broker
-from triomq.endpoints.base.router_listener import Admission
+from triomq.endpoints.zmtp import Admission
 from triomq.errors import ConfigError
 from triomq.security import ALL
 from triomq.transports.zmq import CurveKeys, ZAPMechanism, make_curve_keys
