@@ -23,6 +23,7 @@ from . import (
     restms_documents,
     tap_broker,
     tap_engine,
+    zmtp_engine,
 )
 from .amqp_trial import AMQPFuzz
 from .dmp_trial import DMPFuzz
@@ -31,16 +32,18 @@ from .http_trial import HTTPFuzz
 from .loop import Violation
 from .micromsg_trial import MicroMsgFuzz
 from .tap_trial import TapFuzz
+from .zmtp_trial import ZMTPFuzz
 
-FUZZES: list[EngineFuzz[Any, Any]] = [AMQPFuzz(), DMPFuzz(), TapFuzz(), HTTPFuzz(), MicroMsgFuzz()]
+FUZZES: list[EngineFuzz[Any, Any]] = [AMQPFuzz(), DMPFuzz(), TapFuzz(), HTTPFuzz(), MicroMsgFuzz(), ZMTPFuzz()]
 FLOODS = [
     *((FUZZES[0], name) for name in amqp_floods.FLOODS),
     *((FUZZES[1], name) for name in dmp_floods.FLOODS),
     *((FUZZES[2], name) for name in TapFuzz.floods),
     *((FUZZES[3], name) for name in HTTPFuzz.floods),
     *((FUZZES[4], name) for name in MicroMsgFuzz.floods),
+    *((FUZZES[5], name) for name in ZMTPFuzz.floods),
 ]
-all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap", "http", "micromsg"])
+all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap", "http", "micromsg", "zmtp"])
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,11 @@ all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap",
             1500,
             ("server: failed 400", "server: failed 409", "server: open", "client: open", "client: heard ERROR"),
         ),
+        (
+            zmtp_engine,
+            3000,
+            ("server: failed MALFORMED", "server: failed UNFIT", "server: open", "publisher: open", "client: open"),
+        ),
         (restms_documents, 5000, ("XML: messages", "XML: too-large", "JSON: messages", "JSON: unreadable")),
         (emqp_broker, 100, ("no answer", "answers")),
         (mtl_broker, 100, ("control: answers", "data: answers")),
@@ -86,6 +94,7 @@ all_of_them = pytest.mark.parametrize("fuzz", FUZZES, ids=["amqp", "dmp", "tap",
         "tap_engine",
         "http_engine",
         "micromsg_engine",
+        "zmtp_engine",
         "restms_documents",
         "emqp_broker",
         "mtl_broker",

@@ -8,6 +8,8 @@ import zmq
 
 from endpoints.emqp.conftest import USERS, Served
 from endpoints.emqp.subscriber import Subscriber
+from endpoints.zmtp.raw import Stranger
+from protocols.zmtp.wire import command
 from triomq.app import User, open_broker
 from triomq.endpoints import AMQP, EMQP
 from triomq.endpoints.emqp.topics import TopicFeed
@@ -138,3 +140,13 @@ async def test_client_without_extensions_that_subscribes_is_sent_what_is_text(se
     await served.broker.publish("emqp.topic", "t", b"text")
     (publication,) = await client.hear(b"PUBLISH")
     assert b"text" in publication.rest
+
+
+async def test_topic_that_is_cancelled_right_behind_its_subscription_is_wanted_no_more(served: Served) -> None:
+    topics = served.endpoint.topics
+    assert topics is not None
+    async with await Stranger.greeted(topics.port, b"SUB") as subscriber:
+        words = (command(b"SUBSCRIBE", b"a"), command(b"CANCEL", b"a"), command(b"SUBSCRIBE", b"b"))
+        await subscriber.say(b"".join(words) + command(b"PING", b"\0\0done"))
+        await subscriber.hear(b"PONGdone")
+        assert (len(topics.index), len(topics.index.find(b"b"))) == (1, 1)

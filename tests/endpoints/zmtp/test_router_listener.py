@@ -11,15 +11,15 @@ from triomq.app import Broker, User, open_broker
 from triomq.endpoints.zmtp import Admission
 from triomq.errors import ConfigError
 from triomq.security import ALL
-from triomq.transports.zmq import CurveKeys, ZAPMechanism, make_curve_keys
+from triomq.transports.zmq import CurveKeys, make_curve_keys
 
 BROKER, ADA, STRANGER = make_curve_keys(), make_curve_keys(), make_curve_keys()
 USERS = {
     "guest": User(password="guest", permissions={"*": ALL}),
     "ada": User(curve_key=ADA.public, permissions={"*": ALL}),
 }
-NULL = Admission(mechanism=ZAPMechanism.NULL, user="guest")
-CURVE = Admission(mechanism=ZAPMechanism.CURVE, secret_key=BROKER.secret)
+NULL = Admission(mechanism="NULL", user="guest")
+CURVE = Admission(mechanism="CURVE", secret_key=BROKER.secret)
 
 
 async def start(broker: Broker, admission: Admission, host: str = "127.0.0.1") -> RouterToyEndpoint:

@@ -16,7 +16,14 @@ from protocols.zmtp.wire import (
     said,
     server,
 )
-from triomq.protocols.zmtp import Event, LoginRequested, MessagesReceived, TopicSubscribed, ZMTPServerEngine
+from triomq.protocols.zmtp import (
+    Event,
+    LoginRequested,
+    MessagesReceived,
+    TopicCancelled,
+    TopicSubscribed,
+    ZMTPServerEngine,
+)
 
 _frame = st.binary(max_size=8) | st.integers(250, 600).map(bytes)
 _messages = st.lists(_frame, min_size=1, max_size=5).map(lambda frames: message(*frames))
@@ -24,6 +31,7 @@ _traffic = st.lists(
     _messages
     | st.binary(max_size=20).map(lambda context: command(b"PING", b"\0\0" + context))
     | st.binary(max_size=300).map(lambda topic: command(b"SUBSCRIBE", topic))
+    | st.sampled_from([command(name, topic) for name in (b"SUBSCRIBE", b"CANCEL") for topic in (b"", b"t")])
     | st.sampled_from([command(b"PONG"), command(b"WHAT", b"ever")]),
     max_size=12,
 ).map(b"".join)
@@ -62,6 +70,8 @@ def acted_upon(engine: ZMTPServerEngine) -> list[Event]:
                 engine.accept()
             elif isinstance(event, TopicSubscribed):
                 engine.keep(event.topic)
+            elif isinstance(event, TopicCancelled):
+                engine.drop(event.topic)
     return events
 
 

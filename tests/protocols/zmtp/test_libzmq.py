@@ -63,15 +63,19 @@ class Wire:
     def next(self) -> Event:
         """Return the next event; one message at a time."""
         self.flush()
+        self._take()
         while not self._events:
             self.engine.receive_data(self._connection.recv(65536))
-            for event in happened(self.engine):
-                if isinstance(event, MessagesReceived):
-                    self._events += [MessagesReceived([message]) for message in event.messages]
-                else:
-                    self._events.append(event)
-            self.flush()
+            self._take()
         return self._events.pop(0)
+
+    def _take(self) -> None:
+        for event in happened(self.engine):
+            if isinstance(event, MessagesReceived):
+                self._events += [MessagesReceived([message]) for message in event.messages]
+            else:
+                self._events.append(event)
+        self.flush()
 
 
 def listening(connect: Callable[[str], None], engine: ZMTPServerEngine) -> Wire:

@@ -14,6 +14,7 @@ from triomq.endpoints.emqp.jobs.content import JOB_CODEC, amend_job, from_job
 from triomq.errors import ConfigError, Refused
 from triomq.protocols.emqp import Dialect, Settings
 from triomq.timetable import Timetable
+from triomq.transports import TLS
 
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.endpoint import EMQPEndpoint
@@ -35,6 +36,9 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         admin_port: Another port for the same, on the loopback, where administrators may stop the endpoint by DISCONNECT
             (47293); none is none.
         topic_port: Port for plain ZeroMQ SUB sockets, which get what is published to topics (47299); none is none.
+        path: Path of a Unix socket to listen on instead of ``port``; then there is no ``worker_port`` or
+            ``publish_port``.
+        tls: How to speak TLS on all of these; none is not at all.
         security: How peers say who they are: ``null`` not at all, as released programs do, on loopback addresses alone;
             ``plain`` by a password, ``curve`` by a key, encrypted.
         user: With ``null``: as whom all of them work.
@@ -62,6 +66,8 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     publish_port: _Port | None = None
     admin_port: _Port | None = None
     topic_port: _Port | None = None
+    path: str = ""
+    tls: TLS | None = None
     security: Literal["null", "plain", "curve"] = "null"
     user: str = "guest"
     key_file: str = ""
@@ -81,6 +87,8 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
                 f"host: {self.host!r} is open to other machines, and with security 'null' nobody says who it is; "
                 "choose 'plain' or 'curve', or listen on 127.0.0.1"
             )
+        if self.path and (self.worker_port is not None or self.publish_port is not None):
+            raise ConfigError("path: there is a worker_port or a publish_port too; choose ports, or a Unix socket")
         if (self.security == "curve") != bool(self.key_file):
             raise ConfigError("key_file: it belongs to security 'curve', which needs one; `triomq user curve` makes it")
         try:
@@ -93,11 +101,15 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     @property
     def name(self) -> str:
         """The endpoint's name in the tree of actors."""
+        if self.path:
+            return f"emqp-{self.path.strip('/').replace('/', '-')}"
         return f"emqp-{self.host}-{self.port}" if self.ports else f"emqp-in-memory-{self.domain}"
 
     @property
     def ports(self) -> tuple[int, ...]:
         """The ports for clients, workers and schedulers."""
+        if self.path:
+            return ()
         return tuple(port for port in (self.port, self.worker_port, self.publish_port) if port is not None)
 
     @property
@@ -108,26 +120,28 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     @property
     def place(self) -> str:
         """Where it listens as configured."""
-        return f"{self.host}:{self.port}" if self.ports else "memory"
+        return self.path or (f"{self.host}:{self.port}" if self.ports else "memory")
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether it is, by CURVE."""
-        return self.security == "curve"
+        """Whether it is, by CURVE or by TLS."""
+        return self.security == "curve" or self.tls is not None
 
     def bound_to(self, port: int) -> "EMQP":
         """Return the same configuration with the port that was found."""
         return msgspec.structs.replace(self, port=port)
 
     def beside(self, folder: Path) -> "EMQP":
-        """Return the configuration with the file of keys looked for in a folder."""
-        return msgspec.structs.replace(self, key_file=str(folder / self.key_file)) if self.key_file else self
+        """Return the configuration with the files that it names looked for in a folder."""
+        here = super().beside(folder)
+        return msgspec.structs.replace(here, key_file=str(folder / self.key_file)) if self.key_file else here
 
     def check(self, domains: Collection[str]) -> None:
         """Check that there is the domain, and that the keys can be read; see ``EndpointConfig``."""
         if self.domain not in domains:
             raise ConfigError(f"domain: found {self.domain!r}, but domains has {', '.join(map(repr, domains))}")
         read_secret_key(self.key_file)
+        super().check(domains)
 
     def make(self, broker: BrokerContext) -> "EMQPEndpoint":
         """Create the actor that listens."""
@@ -137,7 +151,8 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
 
     def client_url(self, address: str, credentials: str) -> str:
         """Return the URL that a client connects with."""
-        return f"emqp://{address}" if self.security == "null" else f"emqp://{credentials}@{address}"
+        scheme = "emqp" if self.tls is None else "emqps"
+        return f"{scheme}://{address}" if self.security == "null" else f"{scheme}://{credentials}@{address}"
 
     def settings(self) -> Settings:
         """Return what engines have to know."""

@@ -31,10 +31,9 @@ from triomq.endpoints.emqp.shared import shared_peers
 from triomq.endpoints.emqp.topics import TopicListener
 from triomq.endpoints.emqp.worker import Tally
 from triomq.endpoints.jobs import JobBook, ResultBook
-from triomq.endpoints.zmtp import Admission, RouterListener
+from triomq.endpoints.zmtp import MECHANISMS, Admission, RouterListener
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import DURABLE, BrokerEngine, message_ids
-from triomq.transports.zmq import ZAPMechanism
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -56,12 +55,16 @@ class EMQPEndpoint(Endpoint):
 
     def __init__(self, config: EMQP, context: BrokerContext) -> None:
         admission = Admission(
-            mechanism=ZAPMechanism(config.security.upper()),
+            mechanism=MECHANISMS[config.security],
             user=config.user if config.security == "null" else "",
             secret_key=read_secret_key(config.key_file),
         )
         make_client = partial(EMQPPeer, context=context, hub=self)
-        self.routers = [RouterListener(context, config.host, port, make_client, admission) for port in config.ports]
+        places = [("", 0, config.path)] if config.path else [(config.host, port, "") for port in config.ports]
+        self.routers = [
+            RouterListener(context, host, port, make_client, admission, path=path, tls=config.tls)
+            for host, port, path in places
+        ]
         """Where peers come in over ZeroMQ; empty if it is for code of this program alone."""
         shared = shared_peers(context, config.domain)
         listeners: list[PeerListener] = [*self.routers, MemoryListener(shared.address, make_client)]
@@ -73,7 +76,9 @@ class EMQPEndpoint(Endpoint):
         self.topics: TopicListener | None = None
         """Where SUB sockets listen, if there is such a place."""
         if config.topic_port is not None:
-            self.topics = TopicListener(context, config.host, config.topic_port, config.domain, admission)
+            self.topics = TopicListener(
+                context, config.host, config.topic_port, config.domain, admission, tls=config.tls
+            )
         super().__init__(context, *listeners, *filter(None, (self.topics,)))
         self.domain_name = config.domain
         self._answers_strangers = config.security == "null"

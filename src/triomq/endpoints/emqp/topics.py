@@ -34,7 +34,7 @@ from triomq.endpoints.base.endpoint import Endpoint
 from triomq.endpoints.emqp.content import TOPICS
 from triomq.endpoints.zmtp import Admission, PublishListener
 from triomq.protocols.emqp import is_text
-from triomq.transports import Address
+from triomq.transports import TLS, Address
 
 _WAITING: Final = 10_000
 """Messages that wait to be sent: the task that sends them waits for nobody, so that they are those of a few turns."""
@@ -123,10 +123,20 @@ class TopicListener(PublishListener):
         port: A port, or 0 for one that is free.
         domain: Where the topics are.
         admission: How peers say who they are.
+        tls: How to speak TLS; None is not at all.
     """
 
-    def __init__(self, context: BrokerContext, host: str, port: int, domain: str, admission: Admission) -> None:
-        super().__init__(context, host, port, self._may_read, admission)
+    def __init__(
+        self,
+        context: BrokerContext,
+        host: str,
+        port: int,
+        domain: str,
+        admission: Admission,
+        *,
+        tls: TLS | None = None,
+    ) -> None:
+        super().__init__(context, host, port, self._may_read, admission, tls=tls)
         self._context = context
         self._domain = domain
 

@@ -16,6 +16,7 @@ from triomq.endpoints.mtl.content import MTL_CODEC, amend_mtl, from_mtl
 from triomq.endpoints.mtl.profile import ResourceProfile
 from triomq.endpoints.mtl.profiles import BUILT_IN
 from triomq.errors import ConfigError
+from triomq.transports import TLS
 
 if TYPE_CHECKING:
     from triomq.endpoints.mtl.endpoint import MTLEndpoint
@@ -44,6 +45,7 @@ class MTL(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="m
             them.
         old_zeromq: Whether peers of ZeroMQ before 4.0 may come, with ``null`` on loopback addresses alone. Nothing
             tells connections apart then but the identities that ZeroMQ gives them.
+        tls: How to speak TLS on all ports; none is not at all.
         mechanisms: How clients may log in (SASL), best first. EXTERNAL is offered with ``plain`` and ``curve``, PLAIN
             with ``curve`` and to clients on this machine.
         anonymous: As whom clients work that log in by ANONYMOUS; empty if none may.
@@ -73,6 +75,7 @@ class MTL(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="m
     security: Literal["null", "plain", "curve"] = "null"
     key_file: str = ""
     old_zeromq: bool = False
+    tls: TLS | None = None
     mechanisms: tuple[MechanismName, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512", "EXTERNAL", "PLAIN")
     anonymous: str = ""
     guest: str = ""
@@ -114,16 +117,17 @@ class MTL(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="m
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether it is, by CURVE."""
-        return self.security == "curve"
+        """Whether it is, by CURVE or by TLS."""
+        return self.security == "curve" or self.tls is not None
 
     def with_virtual_hosts(self, domains: Mapping[str, str]) -> "MTL":
         """Return the configuration with further virtual hosts; its own count more."""
         return msgspec.structs.replace(self, virtual_hosts={**domains, **self.virtual_hosts})
 
     def beside(self, folder: Path) -> "MTL":
-        """Return the configuration with the file of keys looked for in a folder."""
-        return msgspec.structs.replace(self, key_file=str(folder / self.key_file)) if self.key_file else self
+        """Return the configuration with the files that it names looked for in a folder."""
+        here = super().beside(folder)
+        return msgspec.structs.replace(here, key_file=str(folder / self.key_file)) if self.key_file else here
 
     def check(self, domains: Collection[str]) -> None:
         """Check that profiles can be imported and keys can be read, and what all configurations have to check."""

@@ -25,10 +25,9 @@ from triomq.endpoints.mtl.leases import LeaseTable
 from triomq.endpoints.mtl.listener import ControlListener, SharedListener
 from triomq.endpoints.mtl.login import mechanisms_for
 from triomq.endpoints.mtl.profile import ResourceProfile
-from triomq.endpoints.zmtp import RouterListener
+from triomq.endpoints.zmtp import MECHANISMS, RouterListener
 from triomq.protocols.mtl import MTLSettings
 from triomq.security import MakeMechanism
-from triomq.transports.zmq import ZAPMechanism
 
 _log = logging.getLogger("triomq.endpoints")
 
@@ -53,7 +52,7 @@ class MTLEndpoint(Endpoint):
             max_message_size=config.max_message_size, heartbeat=config.heartbeat, silence=config.silence
         )
         admission = ConnectionAdmission(
-            mechanism=ZAPMechanism(config.security.upper()),
+            mechanism=MECHANISMS[config.security],
             secret_key=read_secret_key(config.key_file),
             old_zeromq=config.old_zeromq,
         )
@@ -65,13 +64,15 @@ class MTLEndpoint(Endpoint):
         self.data: RouterListener
         """Where data flows do; it may be the same."""
         if config.shared:
-            self.control = self.data = SharedListener(context, host, port, make_control, make_data, admission)
+            self.control = self.data = SharedListener(
+                context, host, port, make_control, make_data, admission, tls=config.tls
+            )
         else:
-            self.control = ControlListener(context, host, port, make_control, admission)
+            self.control = ControlListener(context, host, port, make_control, admission, tls=config.tls)
             assert config.data_port is not None  # the configuration has chosen one
             before = context.lasting.get(_data_port_of(port)) if port and not config.data_port else None
             data_port = before if isinstance(before, int) else config.data_port
-            self.data = RouterListener(context, host, data_port, make_data, admission)
+            self.data = RouterListener(context, host, data_port, make_data, admission, tls=config.tls)
         super().__init__(context, *dict.fromkeys((self.control, self.data)))
         self.profiles: dict[str, ResourceProfile] = {
             name: kind(context) for name, kind in config.find_profiles().items()

@@ -21,6 +21,7 @@ from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.mtl.admission import ConnectionAdmission
 from triomq.endpoints.zmtp import RouterListener
 from triomq.protocols.mtl import is_data
+from triomq.transports import TLS
 from triomq.transports.zmq import Frames
 
 MakePeer: TypeAlias = Callable[[PeerListener, bytes, str], RouterClient]
@@ -75,6 +76,7 @@ class SharedListener(ControlListener):
         make_control: Makes the client of a control session.
         make_data: Makes that of a data flow.
         admission: How peers say who they are.
+        tls: How to speak TLS; None is not at all.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class SharedListener(ControlListener):
         make_control: MakePeer,
         make_data: MakePeer,
         admission: ConnectionAdmission,
+        *,
+        tls: TLS | None = None,
     ) -> None:
-        super().__init__(context, host, port, make_control, admission)
+        super().__init__(context, host, port, make_control, admission, tls=tls)
         self._make_data = make_data
 
     def make(self, identity: bytes, login: str, key: Hashable) -> RouterClient:

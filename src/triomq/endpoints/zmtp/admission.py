@@ -1,9 +1,14 @@
 """How ZeroMQ's peers say who they are, and as whom their clients work."""
 
+from collections.abc import Mapping
+from typing import Final
+
 import msgspec
 
-from triomq.protocols.zmtp import Settings, SocketType, decode_key
-from triomq.transports.zmq import ZAPMechanism
+from triomq.protocols.zmtp import Mechanism, Settings, SocketType, decode_key
+
+MECHANISMS: Final[Mapping[str, Mechanism]] = {"null": "NULL", "plain": "PLAIN", "curve": "CURVE"}
+"""Mechanisms as configurations call them."""
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,17 +20,17 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         secret_key: With CURVE, the listener's own (Z85).
     """
 
-    mechanism: ZAPMechanism = ZAPMechanism.PLAIN
+    mechanism: Mechanism = "PLAIN"
     user: str = ""
     secret_key: str = ""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(mechanism={self.mechanism.name}, user={self.user!r})"
+        return f"{type(self).__name__}(mechanism={self.mechanism}, user={self.user!r})"
 
     @property
     def asks(self) -> bool:
         """Whether a peer has to say who it is; if not, all peers are one and the same, and on the loopback alone."""
-        return self.mechanism is not ZAPMechanism.NULL
+        return self.mechanism != "NULL"
 
     @property
     def hands_over(self) -> bool:
@@ -41,7 +46,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         """
         return Settings(
             socket_type=socket_type,
-            mechanism=self.mechanism.value,
+            mechanism=self.mechanism,
             secret_key=decode_key(self.secret_key),
             old_peers=not self.asks,
             heartbeat=heartbeat,

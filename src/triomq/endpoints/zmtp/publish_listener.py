@@ -6,6 +6,7 @@ A subscription needs the right to read before anything of it is kept. A SUB that
 are counted, and holds up nobody.
 """
 
+import ssl
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ from triomq.endpoints.zmtp.admission import Admission
 from triomq.endpoints.zmtp.connection import ZMTPConnection
 from triomq.endpoints.zmtp.topic_index import TopicIndex
 from triomq.protocols.zmtp import Frames, KeyShown, LoginRequested, Opened
-from triomq.transports import Address
+from triomq.transports import TLS, Address
 
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
@@ -34,6 +35,7 @@ class PublishListener(Listener):
         port: A port, or 0 for one that is free.
         may_subscribe: Called with a peer's user; returns whether it may subscribe, before anything is kept.
         admission: How peers say who they are.
+        tls: How to speak TLS; None is not at all.
     """
 
     def __init__(
@@ -43,6 +45,8 @@ class PublishListener(Listener):
         port: int,
         may_subscribe: Callable[[str], bool],
         admission: Admission,
+        *,
+        tls: TLS | None = None,
     ) -> None:
         self._may_subscribe = may_subscribe
         self._admission = admission
@@ -51,12 +55,12 @@ class PublishListener(Listener):
         """The subscriptions of all peers."""
         self.missed = 0
         """Messages that subscribers have missed, since they did not read those before."""
-        self._acceptor = ZMTPAcceptor(context, host, port, self, admission, "XPUB")
+        self._acceptor = ZMTPAcceptor(context, host, port, self, admission, "XPUB", tls=tls)
 
     @property
     def addresses(self) -> list[Address]:
-        """None that a client of eMQP could connect to."""
-        return []
+        """Each address of the host with the port."""
+        return self._acceptor.addresses
 
     @property
     def port(self) -> int:
@@ -106,7 +110,8 @@ class PublishListener(Listener):
 
     def topic_cancelled(self, connection: ZMTPConnection, topic: bytes) -> None:
         """Have it get that no more."""
-        self.index.remove(topic, connection)
+        if connection.engine.drop(topic):
+            self.index.remove(topic, connection)
 
     def blocked(self, connection: ZMTPConnection) -> None:
         """Ignore it: who does not read misses messages."""
@@ -125,6 +130,10 @@ class PublishListener(Listener):
         self._acceptor.forget(connection)
 
     # The end
+
+    def renew_certificates(self, context: ssl.SSLContext) -> None:
+        """Show other certificates from now on."""
+        self._acceptor.renew_certificates(context)
 
     @property
     def is_quiet(self) -> bool:

@@ -23,6 +23,7 @@ Rules:
 """
 
 import logging
+import ssl
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -183,6 +184,10 @@ class RouterListener(PeerListener):
         return self._router.send_all(identity, messages)
 
     # The end
+
+    def renew_certificates(self, context: ssl.SSLContext) -> None:
+        """Show other certificates from now on."""
+        self._acceptor.renew_certificates(context)
 
     @property
     def is_quiet(self) -> bool:

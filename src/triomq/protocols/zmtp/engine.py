@@ -365,6 +365,8 @@ class ZMTPEngine:
         self._reader.room = 1
         if self._reader.read(found) is not None:
             raise PeerError("MALFORMED", "a command has come from a peer before ZMTP 3")
+        if self._reader.has_begun:
+            raise PeerError("MALFORMED", "an identity has several frames")
         if not found:
             return None
         self._timers.forgo_heartbeats()
@@ -431,7 +433,7 @@ class ZMTPEngine:
             self._events.append(TopicSubscribed(topic))
 
     def _cancel(self, topic: bytes) -> None:
-        if self._subscriptions is not None and self._subscriptions.cancel(topic):
+        if self._subscriptions is not None:
             self._events.append(TopicCancelled(topic))
 
     def _open(self, data: bytes) -> None:
@@ -489,6 +491,10 @@ class ZMTPEngine:
         except PeerError as error:
             self._fail(error)
             return False
+
+    def drop(self, topic: bytes) -> bool:
+        """Take back a subscription once, as ``TopicCancelled`` wants; return whether it is gone by that."""
+        return self.state == "open" and self._subscriptions is not None and self._subscriptions.drop(topic)
 
     @property
     def topics(self) -> Sequence[bytes]:

@@ -50,7 +50,7 @@ class TopicSubscribed(msgspec.Struct, frozen=True, gc=False):
 
 
 class TopicCancelled(msgspec.Struct, frozen=True, gc=False):
-    """A SUB wants a topic no more that was kept."""
+    """A SUB wants a topic no more; ``drop`` it, which says whether it had asked for that no more often."""
 
     topic: bytes
 

@@ -109,6 +109,11 @@ class FrameReader:
         return self.unread + (sum(map(len, self._parts)) if self._parts else 0)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether frames of a message are here that is not whole."""
+        return bool(self._parts)
+
+    @property
     def is_between(self) -> bool:
         """Whether nothing has begun that is not whole."""
         return not self._parts and not self.unread

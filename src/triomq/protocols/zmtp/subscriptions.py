@@ -45,7 +45,7 @@ class Subscriptions:
         self._counts[topic] = count + 1
         return not count
 
-    def cancel(self, topic: bytes) -> bool:
+    def drop(self, topic: bytes) -> bool:
         """Take a topic back once, and return whether it has gone by that."""
         count = self._counts.get(topic, 0)
         if count > 1:

@@ -1,7 +1,5 @@
 """ZeroMQ sockets under Trio, without a thread of ours; loads pyzmq, so that only users of it import this."""
 
-from triomq.transports.zmq.authenticator import Authenticator, Question, ZAPMechanism
-from triomq.transports.zmq.broadcast import Broadcast
 from triomq.transports.zmq.curve import (
     CurveKeys,
     key_text,
@@ -17,17 +15,13 @@ from triomq.transports.zmq.socket import BATCH, Frames, ZMQContext, ZMQSocket, c
 __all__ = [
     "BATCH",
     "HIGH_WATER",
-    "Authenticator",
-    "Broadcast",
     "CurveKeys",
     "Dealer",
     "Frames",
     "MessageForm",
-    "Question",
     "Received",
     "Router",
     "Sent",
-    "ZAPMechanism",
     "ZMQContext",
     "ZMQSocket",
     "close_context",
