@@ -217,9 +217,9 @@ class MTLControlPeer(MTLPeer):
 
     @property
     def _may_have_session(self) -> bool:
-        """Whether the identities that the session hangs on are its client's own."""
+        """Whether the identities that the session hangs on are its client's own; that of its connection always is."""
         behind = self.key[1:] if isinstance(self.key, tuple) else ()  # of a proxy, who tells it from others
-        return (self.hub.knows_peers or is_made(self.identity)) and all(map(is_made, behind))
+        return all(map(is_made, behind))
 
     def _forget_login(self) -> None:
         self.withdraw()

@@ -7,9 +7,9 @@ Rules:
 
 - A client begins with the first message of its peer. The end of a connection does not end it: a peer that comes back
   under the same identity within its time of silence is the same client.
-- The user is the one that the connection was let in as; it is compared with each message. A peer may choose its
-  identity, and take that of one that has gone. So a message of another user proves that the client's peer is gone, and
-  ends the client; the next one begins a client of that user's.
+- The user is the one that the connection was let in as. A peer may choose its identity, and take that of one that has
+  gone. So a connection of another user proves that the client's peer is gone, and ends the client before anything that
+  was for it can go there; the first message begins a client of that user's.
 - An identity that is here already goes to a newcomer of the same user, at once, and the older connection is closed: it
   may be half of one that the network has broken. One of another user is closed, without a word that would tell it that
   there is such an identity.
@@ -121,6 +121,8 @@ class RouterListener(PeerListener):
             return
         connection.identity = identity
         connection.login = self._admission.login_of(connection.address, connection.user)
+        for client in self._clients_of(identity):  # before anything that is for them can go out here
+            self._end_stranger(client, connection)
         self._router.add(connection)
         if older is not None:
             older.note(logging.INFO, "connection ended", reason="its peer has come again")
@@ -135,9 +137,13 @@ class RouterListener(PeerListener):
                 client.ref.run_in_turn(client.received, its)
                 if client.is_behind:
                     connection.wait_for(client)
-            elif client is not None:
-                client.ending = "another peer has its identity"
-                client.ref.run_in_turn(client.lost)
+
+    @staticmethod
+    def _end_stranger(client: "RouterClient", connection: ZMTPConnection) -> None:
+        """End a client whose peer is gone, since a connection of somebody else has its identity."""
+        if client.login != connection.login:
+            client.ending = "another peer has its identity"
+            client.ref.run_in_turn(client.lost)
 
     def topic_subscribed(self, connection: ZMTPConnection, topic: bytes) -> None:
         """Ignore it; an engine of a ROUTER knows no subscriptions."""
