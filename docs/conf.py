@@ -37,6 +37,7 @@ toc_object_entries = False
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!triomq\.)\w+\..*")]
 nitpick_ignore = [
+    ("py:class", "triomq.endpoints.base.stream_listener.StreamAcceptor"),  # the half that knows no clients
     ("py:class", "T"),  # a type variable, shown without its module
     ("py:class", "triomq.errors._About"),  # where refusals about one sink or queue get their texts
     ("py:class", "triomq.actors.children.Parent"),  # the private half of Supervisor

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from triomq.endpoints.base.peer_listener import PeerListener
+from triomq.endpoints.base.peer_listener import Frames, PeerListener
 from triomq.transports import Address, MemoryAddress, MemoryRouter
-from triomq.transports.zmq import Frames
 
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint

@@ -8,7 +8,7 @@ such as those behind a proxy, each of them has a key beside its identity.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 from triomq.endpoints.base.listener import Listener
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
     from triomq.endpoints.base.router_client import RouterClient
 
+
+Frames: TypeAlias = list[bytes]
+"""One message."""
 
 PARKED_BYTES = 64 * 1024 * 1024
 """Bytes that may be parked for all clients of a listener: four messages of the largest size that AMQP clients send."""

@@ -1,24 +1,25 @@
-"""A client on a ZeroMQ ROUTER: begins with a first message, ends by silence, and has a line and an outbox of its own.
+"""A client found by its identity: begins with a message, ends by silence, and has a line and an outbox of its own.
 
     PeerListener ──── messages ──> received ─┬─ handle(frames)
                                              ├─ PublishingPaused, Restarting: parked, and tried again later
                                              ├─ too many are parked: refused(frames, error)
                                              └─ Refused: refused(frames, error)
-    send(frames) ──> PeerListener ──> libzmq, or the peer's outbox
+    send(frames) ──> PeerListener ──> the peer's connection, or its outbox
     delivered ──> outgoing ── encode(batch) ──> send …      only while nothing waits in the outbox
 
 Rules:
 
-- A ROUTER cannot stop reading one peer, and if it stopped reading all, no ack would come that makes room. So what must
-  wait is parked: a bounded number of messages, and then they are refused. What came later stays behind what is parked,
-  so that the order holds; acks overtake (``overtakes``).
+- Reading a peer does not stop: its acks make room, and it may be several clients. So what must wait is parked: a
+  bounded number of messages, and then they are refused. What came later stays behind what is parked, so that the order
+  holds; acks overtake (``overtakes``).
 - A peer that is ahead of consumers is read all the same (see ``triomq.core.publishing.credit``): for the same reason,
   and because a parked publish may end as a refused one. What bounds it is what its protocol answers.
-- Replies are sent at once. Deliveries are encoded when everything before them is with libzmq, so that what a slow peer
-  has not been sent can go back to its queue unmarked. The window counts from the queue's hand-out until libzmq has it.
+- Replies are sent at once. Deliveries are encoded when everything before them has left, so that what a slow peer has
+  not been sent can go back to its queue unmarked. The window counts from the queue's hand-out until it has left.
 - A peer that leaves too many replies unread is let go: it cannot be kept from asking for more.
-- Silence is the only sign that a peer is gone, beside EHOSTUNREACH when something is sent to it. A protocol therefore
-  has its peers send something now and then, and answers that, so that they know the same of the broker.
+- Silence is the only sign that a peer is gone, beside a connection that is not there when something is sent to it. A
+  protocol therefore has its peers send something now and then, and answers that, so that they know the same of the
+  broker.
 - A peer that comes back under the same identity within that time is the same client. A client that has ended, or has
   crashed, is followed by a new one with the peer's next message: a protocol that has such peers say hello first can
   tell them that nothing is left of what they had.
@@ -37,11 +38,10 @@ from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.delivery_writer import UNREAD_BYTES, WINDOW_BYTES, WRITE_BYTES
 from triomq.endpoints.base.domain_work import return_unseen
-from triomq.endpoints.base.peer_listener import PARKED_BYTES, PeerListener
+from triomq.endpoints.base.peer_listener import PARKED_BYTES, Frames, PeerListener
 from triomq.endpoints.base.stream_client import PATIENCE
 from triomq.errors import ActorStopped, HandlerFailed, LimitExceeded, Refused, TriomqError
 from triomq.security import ALL, Access
-from triomq.transports.zmq import Frames
 
 Ts = TypeVarTuple("Ts")
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from triomq.core import Batch, PublishingPaused, Subscription
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.peer_listener import PeerListener
+from triomq.endpoints.base.peer_listener import Frames, PeerListener
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.base.statistics import Role
 from triomq.endpoints.emqp.handlers import HANDLERS
@@ -48,7 +48,6 @@ from triomq.protocols.emqp import (
     TopicPublished,
     command,
 )
-from triomq.transports.zmq import Frames
 
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.endpoint import EMQPEndpoint

@@ -25,7 +25,7 @@ import trio
 
 from triomq.core import PublishingPaused, Restarting
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.peer_listener import PeerListener
+from triomq.endpoints.base.peer_listener import Frames, PeerListener
 from triomq.endpoints.mtl.listener import is_made, number_of
 from triomq.endpoints.mtl.login import MTLLogin, make_login
 from triomq.endpoints.mtl.mtl_peer import MTLPeer
@@ -53,7 +53,6 @@ from triomq.protocols.mtl import (
     OpenReceived,
     ProfileChosen,
 )
-from triomq.transports.zmq import Frames
 
 if TYPE_CHECKING:
     from triomq.endpoints.mtl.endpoint import MTLEndpoint

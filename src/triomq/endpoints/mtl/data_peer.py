@@ -23,7 +23,7 @@ import trio
 
 from triomq.core import Batch, PublishingPaused, Restarting, Subscription
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.peer_listener import PeerListener
+from triomq.endpoints.base.peer_listener import Frames, PeerListener
 from triomq.endpoints.base.statistics import Role
 from triomq.endpoints.mtl.intake import ContentIntake
 from triomq.endpoints.mtl.leases import DataLease
@@ -41,7 +41,6 @@ from triomq.protocols.mtl import (
     MTLDataServer,
     Summoned,
 )
-from triomq.transports.zmq import Frames
 
 if TYPE_CHECKING:
     from triomq.endpoints.mtl.endpoint import MTLEndpoint

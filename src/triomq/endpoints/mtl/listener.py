@@ -16,13 +16,12 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TypeAlias
 
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.peer_listener import PeerListener
+from triomq.endpoints.base.peer_listener import Frames, PeerListener
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.mtl.admission import ConnectionAdmission
 from triomq.endpoints.zmtp import RouterListener
 from triomq.protocols.mtl import is_data
 from triomq.transports import TLS
-from triomq.transports.zmq import Frames
 
 MakePeer: TypeAlias = Callable[[PeerListener, bytes, str], RouterClient]
 
