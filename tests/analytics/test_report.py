@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from triomq.analytics import ReportPlan, ReportSummary, find_files, make_report
-from triomq.analytics.report import LOG_SCHEMA, _swap, require_written
+from triomq.analytics.report import LOG_SCHEMA, _swap
+from triomq.analytics.report_by_spark import require_written
 from triomq.errors import ReportError, TraceLogError
 
 from .made_log import BEGAN, NOON, clock_set_back, dead_letter, event, job_of_three_tries, normal_message, write_log
@@ -47,14 +48,24 @@ def log(tmp_path: Path) -> Path:
     return write_log(tmp_path / "log", [event(3601, "queued", "orders", 9)], began=BEGAN + 5)
 
 
-@pytest.mark.spark
-def test_report_has_all_tables_and_replaces_an_older_one(spark: SparkSession, log: Path, tmp_path: Path) -> None:
+@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def computing(request: pytest.FixtureRequest) -> SparkSession | None:
+    """What computes a report: Spark, or None for DuckDB."""
+    if request.param == "spark":
+        return request.getfixturevalue("spark")
+    pytest.importorskip("duckdb", reason="duckdb missing: pip install 'triomq[report]'")
+    return None
+
+
+def test_report_has_all_tables_and_replaces_an_older_one(
+    computing: SparkSession | None, log: Path, tmp_path: Path
+) -> None:
     plan = ReportPlan(log, tmp_path / "report")
     cut = find_files(log).files[-1]
     cut.write_bytes(cut.read_bytes()[:-100])
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    partitions = computing and computing.conf.get("spark.sql.shuffle.partitions")
     steps: list[str] = []
-    summary = make_report(spark, plan, plan.find(), draw, steps.append)
+    summary = make_report(computing, plan, plan.find(), draw, steps.append)
     assert names(tmp_path) == ["log", "report"]
     assert names(tmp_path / "report") == ["report.html", "tables"]
     assert names(tmp_path / "report" / "tables") == sorted(TABLES)
@@ -62,26 +73,26 @@ def test_report_has_all_tables_and_replaces_an_older_one(spark: SparkSession, lo
     assert (summary.first, summary.events, summary.nodes, summary.clock_set_back) == (NOON, 24, ["one"], 1)
     assert len(summary.skipped) == 1
     assert summary.skipped[0].startswith(f"{cut}: it is damaged or not whole")
-    assert spark.conf.get("spark.sql.shuffle.partitions") == partitions
+    assert (computing and computing.conf.get("spark.sql.shuffle.partitions")) == partitions
     tables = tmp_path / "report" / "tables"
     assert {name: pq.read_table(tables / name).column_names for name in TABLES} == documented()
     letters = pq.read_table(tmp_path / "report" / "tables" / "dead_letters").to_pylist()
     assert sorted(letter["reason"] for letter in letters) == ["expired", "rejected"]
-    make_report(spark, ReportPlan(log, tmp_path / "report", since=NOON + timedelta(hours=1)), plan.find(), draw)
+    make_report(computing, ReportPlan(log, tmp_path / "report", since=NOON + timedelta(hours=1)), plan.find(), draw)
     assert names(tmp_path) == ["log", "report"]
 
 
-@pytest.mark.spark
-def test_report_that_breaks_off_leaves_the_older_one(spark: SparkSession, log: Path, tmp_path: Path) -> None:
+def test_report_that_breaks_off_leaves_the_older_one(computing: SparkSession | None, log: Path, tmp_path: Path) -> None:
     plan = ReportPlan(log, tmp_path / "report", since=NOON + timedelta(hours=1), strict=True)
     (tmp_path / "report").mkdir()
     with pytest.raises(ReportError, match="no page today"):
-        make_report(spark, plan, plan.find(), refuse)
+        make_report(computing, plan, plan.find(), refuse)
     assert (names(tmp_path), names(tmp_path / "report")) == (["log", "report"], [])
 
 
-@pytest.mark.spark
-def test_file_that_is_damaged_inside_is_named_and_skipped(spark: SparkSession, log: Path, tmp_path: Path) -> None:
+def test_file_that_is_damaged_inside_is_named_and_skipped(
+    computing: SparkSession | None, log: Path, tmp_path: Path
+) -> None:
     plan = ReportPlan(log, tmp_path / "report")
     found = plan.find()
     bad = found.files[0]
@@ -89,8 +100,8 @@ def test_file_that_is_damaged_inside_is_named_and_skipped(spark: SparkSession, l
     end = int.from_bytes(whole[-8:-4], "little") + 8
     bad.write_bytes(b"PAR1" + b"\xff" * (len(whole) - 4 - end) + whole[-end:])
     with pytest.raises(TraceLogError, match=rf"{bad.name}: it is damaged; .* leave out --strict"):
-        make_report(spark, ReportPlan(log, tmp_path / "report", strict=True), found, draw)
-    summary = make_report(spark, plan, found, draw)
+        make_report(computing, ReportPlan(log, tmp_path / "report", strict=True), found, draw)
+    summary = make_report(computing, plan, found, draw)
     assert summary.skipped == [f"{bad}: it is damaged inside"]
     assert summary.events > 0
 

@@ -1,11 +1,12 @@
-"""What a trace log says: tables of waits, failures, dead letters and the like, computed by Spark.
+"""What a trace log says: tables of waits, failures, dead letters and the like, computed by Spark or in this process.
 
     trace log ─▶ read_trace ──▶ DataFrame ─▶ throughput, waits, jobs, …  ─▶ DataFrame     pure functions
                  stream_trace ▶ streaming  ─▶ those that need no past     ─▶ streaming
 
 Each function takes rows of the trace log, or what another function made of them, and returns a table; nothing is read,
 written or counted on the way. All of it is SQL that Spark compiles: Python would run once for each row, ten times
-slower. No module here knows a broker: the files are all there is between the two.
+slower. DuckDB reads the same SQL, for a report of a small log (``relations``). No module here knows a broker: the files
+are all there is between the two.
 """
 
 from typing import TYPE_CHECKING
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
     from triomq.analytics.reading import read_files as read_files
     from triomq.analytics.reading import read_trace as read_trace
     from triomq.analytics.reading import stream_trace as stream_trace
-    from triomq.analytics.report import ReportPlan as ReportPlan
+    from triomq.analytics.report import SMALL_LOG as SMALL_LOG
     from triomq.analytics.report import ReportSummary as ReportSummary
     from triomq.analytics.report import make_report as make_report
+    from triomq.analytics.report_plan import ReportPlan as ReportPlan
     from triomq.analytics.slowest_table import slowest as slowest
     from triomq.analytics.stay_table import stays as stays
     from triomq.analytics.throughput_table import throughput as throughput
@@ -44,11 +46,12 @@ if TYPE_CHECKING:
 
 # The module of each public name; __all__ below lists the same names for tools that read and do not run.
 _MODULES = {
+    "SMALL_LOG": "triomq.analytics.report",
     "FoundPaths": "triomq.analytics.path_parts",
     "MessagePath": "triomq.analytics.path_parts",
     "PathEvent": "triomq.analytics.path_parts",
     "PathSpan": "triomq.analytics.path_parts",
-    "ReportPlan": "triomq.analytics.report",
+    "ReportPlan": "triomq.analytics.report_plan",
     "ReportSummary": "triomq.analytics.report",
     "Rules": "triomq.analytics.watching",
     "Stay": "triomq.analytics.path_parts",
@@ -75,6 +78,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "SMALL_LOG",
     "FoundPaths",
     "MessagePath",
     "PathEvent",

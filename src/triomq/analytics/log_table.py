@@ -1,10 +1,9 @@
 """The log itself: from when to when, of whom, and what is missing."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
+from triomq.analytics.relations import T, query
 
 
-def log(events: DataFrame) -> DataFrame:
+def log(events: T) -> T:
     """Return one row about all rows.
 
     Args:
@@ -15,18 +14,17 @@ def log(events: DataFrame) -> DataFrame:
         brokers had no room for; ``missing``, how many more are not there, since a process numbers its rows without
         gaps: files that were skipped, or removed between others.
     """
-    by_process = events.groupBy("node", "process").agg(
-        sf.min("ts").alias("first"),
-        sf.max("ts").alias("last"),
-        sf.count("*").alias("events"),
-        sf.sum(sf.when(sf.col("kind") == "lost-events", sf.col("size"))).alias("lost"),
-        (sf.max("seq") - sf.min("seq") + 1 - sf.count("*")).alias("missing"),
-    )
-    return by_process.agg(
-        sf.min("first").alias("first"),
-        sf.max("last").alias("last"),
-        sf.coalesce(sf.sum("events"), sf.lit(0)).alias("events"),
-        sf.array_sort(sf.collect_set("node")).alias("nodes"),
-        sf.coalesce(sf.sum("lost"), sf.lit(0)).alias("lost"),
-        sf.coalesce(sf.sum("missing"), sf.lit(0)).alias("missing"),
+    return query(
+        """
+        SELECT min(first) AS first, max(last) AS last, cast(coalesce(sum(events), 0) AS bigint) AS events,
+            array_sort(collect_set(node)) AS nodes, cast(coalesce(sum(lost), 0) AS bigint) AS lost,
+            cast(coalesce(sum(missing), 0) AS bigint) AS missing
+        FROM (
+            SELECT node, process, min(ts) AS first, max(ts) AS last, count(*) AS events,
+                sum(CASE WHEN kind = 'lost-events' THEN size END) AS lost,
+                max(seq) - min(seq) + 1 - count(*) AS missing
+            FROM {events} GROUP BY node, process
+        ) by_process
+        """,
+        events=events,
     )

@@ -2,16 +2,14 @@
 
 from typing import Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
-
-from triomq.analytics.stay_table import DELIVERED, KEYS, QUEUED
+from triomq.analytics.relations import T, near, query
+from triomq.analytics.stay_table import DELIVERED, KEY_COLUMNS, QUEUED, same_message
 
 MOST_UNSETTLED: Final = 1000
 """Rows of ``unsettled``: more than anyone reads, and few enough to look each of them up."""
 
 
-def dead_letters(events: DataFrame) -> DataFrame:
+def dead_letters(events: T) -> T:
     """Count messages that a queue gave up and that went to another one.
 
     Args:
@@ -21,13 +19,17 @@ def dead_letters(events: DataFrame) -> DataFrame:
         ``node``, ``domain``, ``from_queue``, ``queue``, where it has arrived; ``reason``; ``messages``, how many;
         ``first`` and ``last``, when.
     """
-    letters = events.where("kind = 'queued' AND from_queue IS NOT NULL AND error IS NOT NULL")
-    return letters.groupBy("node", "domain", "from_queue", "queue", sf.col("error").alias("reason")).agg(
-        sf.count("*").alias("messages"), sf.min("ts").alias("first"), sf.max("ts").alias("last")
+    return query(
+        """
+        SELECT node, domain, from_queue, queue, error AS reason, count(*) AS messages, min(ts) AS first, max(ts) AS last
+        FROM {events} WHERE kind = 'queued' AND from_queue IS NOT NULL AND error IS NOT NULL
+        GROUP BY node, domain, from_queue, queue, error
+        """,
+        events=events,
     )
 
 
-def lost_peers(events: DataFrame) -> DataFrame:
+def lost_peers(events: T) -> T:
     """List peers that went without a word; of a table as of a stream.
 
     Args:
@@ -36,11 +38,16 @@ def lost_peers(events: DataFrame) -> DataFrame:
     Returns:
         ``ts``, ``node``, ``peer``, ``protocol``, ``error``; ``unsettled``, how many deliveries it had.
     """
-    peer, size = sf.col("consumer").alias("peer"), sf.coalesce("size", sf.lit(0)).cast("bigint")
-    return events.where("kind = 'peer-lost'").select("ts", "node", peer, "protocol", "error", size.alias("unsettled"))
+    return query(
+        """
+        SELECT ts, node, consumer AS peer, protocol, error, cast(coalesce(size, 0) AS bigint) AS unsettled
+        FROM {events} WHERE kind = 'peer-lost'
+        """,
+        events=events,
+    )
 
 
-def unsettled_by_queue(stays: DataFrame) -> DataFrame:
+def unsettled_by_queue(stays: T) -> T:
     """Count messages that consumers have at the end of the log.
 
     Args:
@@ -49,11 +56,16 @@ def unsettled_by_queue(stays: DataFrame) -> DataFrame:
     Returns:
         ``node``, ``domain``, ``queue``; ``messages``, how many; ``oldest``, when the first of them was delivered.
     """
-    grouped = stays.where("is_out").groupBy("node", "domain", "queue")
-    return grouped.agg(sf.count("*").alias("messages"), sf.min("taken").alias("oldest"))
+    return query(
+        """
+        SELECT node, domain, queue, count(*) AS messages, min(taken) AS oldest
+        FROM {stays} WHERE is_out GROUP BY node, domain, queue
+        """,
+        stays=stays,
+    )
 
 
-def unsettled(events: DataFrame, stays: DataFrame) -> DataFrame:
+def unsettled(events: T, stays: T) -> T:
     """List the messages that consumers have at the end of the log, those that were delivered first.
 
     Args:
@@ -63,21 +75,28 @@ def unsettled(events: DataFrame, stays: DataFrame) -> DataFrame:
     Returns:
         ``node``, ``domain``, ``queue``, ``msg_id``, ``message_id``, ``delivered``, ``consumer``, ``attempt``.
     """
-    oldest = stays.where("is_out").orderBy("taken", *KEYS).limit(MOST_UNSETTLED)
-    places = oldest.select(*KEYS, "process", "begin", "taken")
-    kind = sf.col("kind")
-    is_begin = (kind == QUEUED) & (sf.col("e.process") == sf.col("process_")) & (sf.col("seq") == sf.col("begin"))
-    is_end = (kind == DELIVERED) & (sf.col("ts") == sf.col("taken"))
-    rows = events.where(kind.isin(QUEUED, DELIVERED)).alias("e")
-    return (
-        rows.join(sf.broadcast(places.withColumnRenamed("process", "process_")), [*KEYS])
-        .where(is_begin | is_end)
-        .groupBy(*KEYS, sf.col("taken").alias("delivered"))
-        .agg(
-            sf.max(sf.when(is_begin, sf.col("message_id"))).alias("message_id"),
-            sf.max(sf.when(is_end, sf.col("consumer"))).alias("consumer"),
-            sf.max(sf.when(is_end, sf.col("attempt"))).alias("attempt"),
-        )
-        .select(*KEYS, "message_id", "delivered", "consumer", "attempt")
-        .orderBy("delivered", *KEYS)
+    oldest = query(
+        f"""
+        SELECT {KEY_COLUMNS}, process, begin, taken FROM {{stays}} WHERE is_out
+        ORDER BY taken, {KEY_COLUMNS} LIMIT {MOST_UNSETTLED}
+        """,
+        stays=stays,
+    )
+    keys = ", ".join(f"e.{name}" for name in KEY_COLUMNS.split(", "))
+    return query(
+        f"""
+        SELECT {KEY_COLUMNS}, max(CASE WHEN is_begin THEN message_id END) AS message_id, taken AS delivered,
+            max(CASE WHEN is_end THEN consumer END) AS consumer, max(CASE WHEN is_end THEN attempt END) AS attempt
+        FROM (
+            SELECT {keys}, o.taken, e.message_id, e.consumer, e.attempt,
+                e.kind = '{QUEUED}' AND e.process = o.process AND e.seq = o.begin AS is_begin,
+                e.kind = '{DELIVERED}' AND e.ts = o.taken AS is_end
+            FROM {{events}} e JOIN {{oldest}} o ON {same_message("e", "o")}
+            WHERE e.kind IN ('{QUEUED}', '{DELIVERED}')
+        ) found
+        WHERE is_begin OR is_end
+        GROUP BY {KEY_COLUMNS}, taken ORDER BY taken, {KEY_COLUMNS}
+        """,
+        events=events,
+        oldest=near(oldest),
     )

@@ -23,11 +23,12 @@ that show them.
 from collections.abc import Callable
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as sf
+from triomq.analytics.relations import T, query
 
 KEYS: Final = ("node", "domain", "queue", "msg_id")
 """Columns that name a message."""
+
+KEY_COLUMNS: Final = ", ".join(KEYS)
 
 QUEUED, DELIVERED, REQUEUED, RETURNED = "queued", "delivered", "requeued", "returned"
 
@@ -37,52 +38,92 @@ ENDS: Final = ("accepted", "rejected", "expired", "dropped", "given-up", "discar
 KINDS: Final = (QUEUED, DELIVERED, REQUEUED, RETURNED, *ENDS)
 """Kinds of events of a message."""
 
+_OF_MESSAGES: Final = f"msg_id IS NOT NULL AND kind IN {KINDS}"
+_CODE: Final = "CASE kind " + " ".join(f"WHEN '{kind}' THEN {code}" for code, kind in enumerate(ENDS)) + " END"
+_OUTCOME: Final = "CASE code " + " ".join(f"WHEN {code} THEN '{kind}'" for code, kind in enumerate(ENDS)) + " END"
 
-def of_messages(events: DataFrame) -> DataFrame:
-    """Return the rows about single messages."""
-    return events.where(sf.col("msg_id").isNotNull() & sf.col("kind").isin(*KINDS))
+
+def same_message(left: str, right: str) -> str:
+    """Return in SQL whether rows of two tables are about one message, by its key."""
+    return " AND ".join(f"{left}.{name} = {right}.{name}" for name in KEYS)
 
 
-def summarize(events: DataFrame) -> DataFrame:
+_SUMMARY: Final = f"""
+    min(process) AS first_process, max(process) AS last_process, min(place) AS first_place, max(place) AS last_place,
+    max(CASE WHEN kind = '{QUEUED}' THEN process END) AS of_process,
+    max(CASE WHEN kind = '{QUEUED}' THEN seq END) AS begin,
+    max(CASE WHEN kind = '{QUEUED}' THEN ts END) AS queued,
+    min_by(ts, CASE WHEN is_delivery THEN place END) AS delivered,
+    max_by(ts, CASE WHEN is_delivery THEN place END) AS taken,
+    max(CASE WHEN is_delivery THEN place END) AS taken_place,
+    max(CASE WHEN kind = '{REQUEUED}' THEN place END) AS back_place,
+    max(CASE WHEN kind IN {ENDS} THEN ts END) AS ended,
+    max(CASE WHEN kind IN {ENDS} THEN place END) AS end_place,
+    max({_CODE}) AS code,
+    count_if(is_delivery) AS deliveries,
+    count_if(kind = '{QUEUED}') AS begins,
+    count_if(kind IN {ENDS}) AS ends,
+    count_if(kind = '{RETURNED}') AS returns
+"""
+"""What there is to know of groups of rows, whose order is that of ``place`` and not of times."""
+
+
+def summarize(events: T) -> T:
     """Return a row for each message id; ``has_one`` says whether it has one stay, and then the row is this stay."""
-    rows = of_messages(events).withColumn("place", sf.col("seq"))
-    of_one_process = sf.col("first_process").eqNullSafe(sf.col("last_process"))
-    begins_first = (sf.col("begins") == 0) | ((sf.col("begins") == 1) & (sf.col("begin") == sf.col("first_place")))
-    ends_last = (sf.col("ends") == 0) | ((sf.col("ends") == 1) & (sf.col("end_place") == sf.col("last_place")))
-    return _group(rows, *KEYS, is_delivery=sf.col("kind") == DELIVERED).withColumn(
-        "has_one", of_one_process & begins_first & ends_last & (sf.col("returns") == 0)
+    return query(
+        f"""
+        SELECT *, first_process IS NOT DISTINCT FROM last_process AND returns = 0
+            AND (begins = 0 OR (begins = 1 AND begin = first_place))
+            AND (ends = 0 OR (ends = 1 AND end_place = last_place)) AS has_one
+        FROM (
+            SELECT {KEY_COLUMNS}, {_SUMMARY}
+            FROM (
+                SELECT {KEY_COLUMNS}, process, seq, ts, kind, seq AS place, kind = '{DELIVERED}' AS is_delivery
+                FROM {{events}} WHERE {_OF_MESSAGES}
+            ) placed
+            GROUP BY {KEY_COLUMNS}
+        ) summaries
+        """,
+        events=events,
     )
 
 
-def sort_out(events: DataFrame, several: DataFrame) -> DataFrame:
+def sort_out(events: T, several: T) -> T:
     """Return the stays of ids that have several.
 
     Args:
         events: Rows of a trace log.
         several: The ids, by ``KEYS``.
     """
-    in_order = Window.partitionBy(*KEYS).orderBy("process", "seq")
-    before = sf.lag("kind").over(in_order)
-    begins = (sf.col("kind") == QUEUED) | before.isNull() | before.isin(*ENDS)
-    rows = (
-        of_messages(events)
-        .select(*KEYS, "process", "seq", "ts", "kind")
-        .join(several, [*KEYS], "left_semi")
-        .withColumns({"is_first": begins, "after": sf.lead("kind").over(in_order)})
-        .withColumn("place", sf.row_number().over(in_order).cast("bigint"))
-        .withColumn("stay", sf.count_if("is_first").over(in_order))
+    return query(
+        f"""
+        SELECT {KEY_COLUMNS}, {_SUMMARY}
+        FROM (
+            SELECT *, sum(CASE WHEN kind = '{QUEUED}' OR before IS NULL OR before IN {ENDS} THEN 1 ELSE 0 END)
+                    OVER (PARTITION BY {KEY_COLUMNS} ORDER BY place) AS stay,
+                kind = '{DELIVERED}' AND (after IS NULL OR after <> '{RETURNED}') AS is_delivery
+            FROM (
+                SELECT {KEY_COLUMNS}, process, seq, ts, kind, lag(kind) OVER in_order AS before,
+                    lead(kind) OVER in_order AS after, row_number() OVER in_order AS place
+                FROM (SELECT * FROM {{events}} WHERE {_OF_MESSAGES}) e
+                SEMI JOIN {{several}} s ON {same_message("e", "s")}
+                WINDOW in_order AS (PARTITION BY {KEY_COLUMNS} ORDER BY process, seq)
+            ) ordered
+        ) cut
+        GROUP BY {KEY_COLUMNS}, stay
+        """,
+        events=events,
+        several=several,
     )
-    is_delivery = (sf.col("kind") == DELIVERED) & ~sf.col("after").eqNullSafe(RETURNED)
-    return _group(rows, *KEYS, "stay", is_delivery=is_delivery).drop("stay")
 
 
-def stays(events: DataFrame, persist: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> DataFrame:
+def stays(events: T, persist: Callable[[T], T] = lambda table: table) -> T:
     """Return a row for each stay of a message in a queue.
 
     Args:
         events: Rows of a trace log.
-        persist: Is called with what is used more than once, and returns it; ``DataFrame.persist`` saves much time where
-            several tables are made of stays.
+        persist: Is called with what is used more than once, and returns it; ``DataFrame.persist`` of Spark saves much
+            time where several tables are made of stays.
 
     Returns:
         ``node``, ``domain``, ``queue``, ``msg_id``; ``process`` and ``begin``, the place of its row ``queued`` in the
@@ -92,49 +133,29 @@ def stays(events: DataFrame, persist: Callable[[DataFrame], DataFrame] = lambda 
         be negative: a clock was set back.
     """
     summaries = persist(summarize(events))
-    several = persist(summaries.where(~sf.col("has_one")).select(*KEYS))
-    rows = summaries.where("has_one").drop("has_one").unionByName(persist(sort_out(events, several)))
-    wait, run = _seconds("queued", "delivered"), _seconds("taken", "ended")
-    settled = sf.col("outcome").isin("accepted", "rejected")
+    several = persist(query(f"SELECT {KEY_COLUMNS} FROM {{summaries}} WHERE NOT has_one", summaries=summaries))
     # Not by their numbers: a broker that is killed says of no delivery that it comes back.
-    back = sf.coalesce("back_place", sf.lit(-1))
-    out = sf.coalesce((sf.col("taken_place") > back) & sf.col("ended").isNull(), sf.lit(False))
-    return rows.withColumn("outcome", sf.get(sf.lit(list(ENDS)), sf.col("code"))).select(
-        *KEYS,
-        *("process", "begin", "queued", "delivered", "taken", "ended", "outcome", "deliveries"),
-        out.alias("is_out"),
-        sf.when(wait >= 0, wait).alias("wait"),
-        sf.when(settled & (run >= 0), run).alias("run"),
-        sf.coalesce((wait < 0) | (settled & (run < 0)), sf.lit(False)).alias("is_odd"),
+    columns = (
+        f"{KEY_COLUMNS}, of_process, begin, queued, delivered, taken, taken_place, back_place, ended, code, deliveries"
     )
-
-
-def _group(rows: DataFrame, *keys: str, is_delivery: Column) -> DataFrame:
-    """Return what there is to know of groups of rows, whose order is that of ``place`` and not of times."""
-    kind, ts, place = sf.col("kind"), sf.col("ts"), sf.col("place")
-    ended, delivery = kind.isin(*ENDS), sf.when(is_delivery, place)
-    return rows.groupBy(*keys).agg(
-        sf.min("process").alias("first_process"),
-        sf.max("process").alias("last_process"),
-        sf.min("place").alias("first_place"),
-        sf.max("place").alias("last_place"),
-        sf.max(sf.when(kind == QUEUED, sf.col("process"))).alias("process"),
-        sf.max(sf.when(kind == QUEUED, sf.col("seq"))).alias("begin"),
-        sf.max(sf.when(kind == QUEUED, ts)).alias("queued"),
-        sf.min_by("ts", delivery).alias("delivered"),
-        sf.max_by("ts", delivery).alias("taken"),
-        sf.max(delivery).alias("taken_place"),
-        sf.max(sf.when(kind == REQUEUED, place)).alias("back_place"),
-        sf.max(sf.when(ended, ts)).alias("ended"),
-        sf.max(sf.when(ended, place)).alias("end_place"),
-        sf.max(sf.when(ended, sf.array_position(sf.lit(list(ENDS)), kind) - 1)).cast("int").alias("code"),
-        sf.count_if(is_delivery).alias("deliveries"),
-        sf.count_if(kind == QUEUED).alias("begins"),
-        sf.count_if(ended).alias("ends"),
-        sf.count_if(kind == RETURNED).alias("returns"),
+    return query(
+        f"""
+        SELECT {KEY_COLUMNS}, process, begin, queued, delivered, taken, ended, outcome, deliveries, is_out,
+            CASE WHEN wait >= 0 THEN wait END AS wait,
+            CASE WHEN is_settled AND run >= 0 THEN run END AS run,
+            coalesce(wait < 0 OR (is_settled AND run < 0), false) AS is_odd
+        FROM (
+            SELECT {KEY_COLUMNS}, of_process AS process, begin, queued, delivered, taken, ended, deliveries,
+                {_OUTCOME} AS outcome,
+                coalesce(taken_place > coalesce(back_place, -1) AND ended IS NULL, false) AS is_out,
+                coalesce({_OUTCOME} IN ('accepted', 'rejected'), false) AS is_settled,
+                (unix_micros(delivered) - unix_micros(queued)) / 1e6 AS wait,
+                (unix_micros(ended) - unix_micros(taken)) / 1e6 AS run
+            FROM (
+                SELECT {columns} FROM {{summaries}} WHERE has_one UNION ALL SELECT {columns} FROM {{sorted}}
+            ) all_stays
+        ) timed
+        """,
+        summaries=summaries,
+        sorted=persist(sort_out(events, several)),
     )
-
-
-def _seconds(begin: str, end: str) -> Column:
-    """Return the time between two columns in seconds, to the microsecond."""
-    return (sf.unix_micros(end) - sf.unix_micros(begin)) / 1e6

@@ -1,10 +1,12 @@
 """How many messages come and go, by minutes; of a table as of a stream."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
+from triomq.analytics.relations import T, query
+
+_COUNTED = ("queued", "delivered", "accepted", "requeued")
+_GONE = "kind IN ('expired', 'dropped', 'discarded')"
 
 
-def throughput(events: DataFrame) -> DataFrame:
+def throughput(events: T) -> T:
     """Count what happens in each minute.
 
     Args:
@@ -16,17 +18,21 @@ def throughput(events: DataFrame) -> DataFrame:
         messages; ``gone``, how many left the queue otherwise: they expired, had no room or were removed by request;
         ``purges``, how often all were removed that no consumer had; ``bytes``, how large those that were queued.
     """
-    kinds = ("queued", "delivered", "accepted", "requeued")
-    gone = ("expired", "dropped", "discarded")
-    kind = sf.col("kind")
-    return (
-        events.where(kind.isin(*kinds, *gone, "purged") & sf.col("queue").isNotNull())
-        .groupBy(sf.window("ts", "1 minute").alias("minute"), "node", "domain", "queue", "protocol")
-        .agg(
-            *(sf.count_if(kind == name).alias(name) for name in kinds),
-            sf.count_if(kind.isin(*gone)).alias("gone"),
-            sf.count_if(kind == "purged").alias("purges"),
-            sf.coalesce(sf.sum("size"), sf.lit(0)).cast("bigint").alias("bytes"),
-        )
-        .withColumn("minute", sf.col("minute.start"))
+    counts = ", ".join(f"count_if(kind = '{name}') AS {name}" for name in _COUNTED)
+    return query(
+        f"""
+        SELECT minute.start AS minute, node, domain, queue, protocol, {", ".join(_COUNTED)}, gone, purges, bytes
+        FROM (
+            SELECT minute, node, domain, queue, protocol, {counts},
+                count_if({_GONE}) AS gone, count_if(kind = 'purged') AS purges,
+                cast(coalesce(sum(size), 0) AS bigint) AS bytes
+            FROM (
+                SELECT window(ts, '1 minute') AS minute, node, domain, queue, protocol, kind, size
+                FROM {{events}}
+                WHERE (kind IN {_COUNTED} OR {_GONE} OR kind = 'purged') AND queue IS NOT NULL
+            ) rows_of_queues
+            GROUP BY minute, node, domain, queue, protocol
+        ) counted
+        """,
+        events=events,
     )

@@ -6,8 +6,9 @@ Exit codes: 0 if there is a report; 1 if not, with the reason; 2 for a wrong com
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,7 +18,7 @@ from triomq.app.cli.tables import make_table, print_table, time_text
 from triomq.errors import PipelineError, ReportError, TraceLogError
 
 if TYPE_CHECKING:
-    from triomq.analytics import ReportSummary
+    from triomq.analytics import ReportPlan, ReportSummary
 
 _SHOWN = 10
 """Skipped files that are listed; the page has all."""
@@ -32,6 +33,10 @@ Master = Annotated[
     str, typer.Option(metavar="URL", help="Of Spark: local[4], spark://host:7077; by default what is configured.")
 ]
 _TIME = "2h, 30min or 7d ago, or a time such as 2026-01-31T13:00, in UTC if it does not say."
+Engine = Annotated[
+    Literal["auto", "duckdb", "spark"],
+    typer.Option(help="What computes: duckdb here for less than a million events, spark for more; or one of them."),
+]
 Since = Annotated[str, typer.Option(metavar="TIME", help=f"From then on: {_TIME}")]
 Until = Annotated[str, typer.Option(metavar="TIME", help=f"Before that: {_TIME}")]
 
@@ -39,20 +44,23 @@ Until = Annotated[str, typer.Option(metavar="TIME", help=f"Before that: {_TIME}"
 def report(
     trace: Trace,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make; an older report there is replaced.")],
+    engine: Engine = "auto",
     master: Master = "",
     since: Since = "",
     until: Until = "",
     exact: Annotated[bool, typer.Option("--exact", help="Exact percentiles, which need more memory.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if a file cannot be read.")] = False,
 ) -> None:
-    """Compute what a trace log says, with Spark: waits, throughput, failures, dead letters; tables and a page."""
+    """Compute what a trace log says: waits, throughput, failures, dead letters; tables and a page."""
     now = datetime.now(UTC)
     begin, end = parse_time(since, now, "--since"), parse_time(until, now, "--until")
     if begin and end and begin >= end:
         raise typer.BadParameter(f"it begins at {begin:%Y-%m-%d %H:%M:%S} and ends at {end:%Y-%m-%d %H:%M:%S}")
+    if master and engine == "duckdb":
+        raise typer.BadParameter("--master is Spark's, and --engine is duckdb; leave out one of them")
     try:
-        require_spark()
-        summary = _make(trace, out, begin, end, exact=exact, strict=strict, master=master)
+        plan = _plan(trace, out, begin, end, exact=exact, strict=strict)
+        summary = _make(plan, engine="spark" if master else engine, master=master)
     except (TraceLogError, ReportError, PipelineError, OSError) as error:
         fail(str(error))
     except KeyboardInterrupt:
@@ -61,24 +69,55 @@ def report(
     _show(summary, out)
 
 
-def _make(
-    trace: Path, out: Path, since: datetime | None, until: datetime | None, *, exact: bool, strict: bool, master: str
-) -> "ReportSummary":
-    from triomq.analytics import ReportPlan, make_report
-    from triomq.analytics.page import draw_report, require_page
-    from triomq.pipeline import SPARK_ERRORS, open_session, reason_of
+def _plan(
+    trace: Path, out: Path, since: datetime | None, until: datetime | None, *, exact: bool, strict: bool
+) -> "ReportPlan":
+    from triomq.analytics import ReportPlan
+    from triomq.analytics.page import require_page
 
     require_page()
-    plan = ReportPlan(trace, out, since, until, exact=exact, strict=strict)
+    return ReportPlan(trace, out, since, until, exact=exact, strict=strict)
+
+
+def _make(plan: "ReportPlan", *, engine: str, master: str) -> "ReportSummary":
+    from triomq.analytics import make_report
+    from triomq.analytics.page import draw_report
+
     found = plan.find()
+    if _chosen(engine, found.rows) == "duckdb":
+        return make_report(None, plan, found, draw_report)
+    require_spark()
+    from triomq.pipeline import SPARK_ERRORS, open_session, reason_of
+
     with spark_progress() as progress:
         progress.step("starting Spark")
-        with open_session(f"triomq report {trace}", master=master, conf=QUIET) as spark:
+        with open_session(f"triomq report {plan.trace}", master=master, conf=QUIET) as spark:
             progress.follow(spark)
             try:
                 return make_report(spark, plan, found, draw_report, progress.step)
             except SPARK_ERRORS as error:
                 raise ReportError(reason_of(error, "Spark cannot compute the report")) from None
+
+
+def _chosen(engine: str, rows: int) -> str:
+    """Return what computes: what was asked for, or what fits the size of a log; the other one if that is not here.
+
+    Raises:
+        ReportError: It is not here.
+    """
+    from triomq.analytics import SMALL_LOG
+
+    has_duckdb, has_spark = (find_spec(name) is not None for name in ("duckdb", "pyspark"))
+    if engine == "auto" and rows >= SMALL_LOG and not has_spark:
+        raise ReportError(
+            f"the log has {rows:,} events, which are for Spark: pip install 'triomq[spark,report]'; or have them "
+            "computed in memory, by --engine duckdb"
+        )
+    if engine == "auto":
+        engine = "spark" if rows >= SMALL_LOG or (has_spark and not has_duckdb) else "duckdb"
+    if engine == "duckdb" and not has_duckdb:
+        raise ReportError("DuckDB is missing, which computes this: pip install 'triomq[report]'")
+    return engine
 
 
 def require_spark() -> None:
@@ -133,7 +172,7 @@ def _show(summary: "ReportSummary", out: Path) -> None:
         table.add_row(name, value)
     print_table(table)
     show_skipped(summary.skipped)
-    typer.echo(f"{out / 'report.html'} in {summary.seconds:.0f} s")
+    typer.echo(f"{out / 'report.html'} in {summary.seconds:.1f} s")
 
 
 def show_skipped(files: list[str]) -> None:
