@@ -1,5 +1,6 @@
 """Byte streams in and out: TCP, TLS, Unix sockets, WebSocket; whole messages in memory; no protocol."""
 
+from triomq.transports.curve_keys import CurveKeys, make_curve_keys, read_curve_keys, read_curve_pair, write_curve_keys
 from triomq.transports.memory import MemoryAddress, MemoryDealer, MemoryRouter
 from triomq.transports.poller import Poller
 from triomq.transports.stream import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Driver, RawSocket, StreamTransport, Transport
@@ -13,6 +14,7 @@ __all__ = [
     "RECEIVE_SIZE",
     "TLS",
     "Address",
+    "CurveKeys",
     "Driver",
     "MemoryAddress",
     "MemoryDealer",
@@ -30,5 +32,9 @@ __all__ = [
     "close_listener",
     "is_private",
     "make_context",
+    "make_curve_keys",
     "name_of",
+    "read_curve_keys",
+    "read_curve_pair",
+    "write_curve_keys",
 ]

@@ -11,7 +11,7 @@ import pytest
 from app.cli.process import PATIENCE, run
 from triomq.app.users_file import read_users
 from triomq.security import ALL, Permission, UserLimits, read_verifier
-from triomq.transports.zmq import read_curve_keys
+from triomq.transports import read_curve_keys
 
 FAST = ("--iterations", "4096")
 

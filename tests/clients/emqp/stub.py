@@ -23,8 +23,12 @@ class StubSocket:
         self._broker = broker
         self._lot = trio.lowlevel.ParkingLot()
 
-    def send_nowait(self, frames: Frames) -> bool:
-        return self._broker.is_there and self._broker.hear(frames)
+    def send_all(self, messages: Sequence[Frames]) -> int:
+        if not self._broker.is_there:
+            return 0
+        for frames in messages:
+            self._broker.hear(frames)
+        return len(messages)
 
     async def receive(self) -> Sequence[Sequence[bytes]]:
         while not self.incoming:
@@ -75,11 +79,11 @@ class StubBroker:
     def settings(self) -> Settings:
         return Settings(heartbeat=inf, silence=inf, parting=inf, max_message_size=self._max_message_size)
 
-    def connect(self, identity: str) -> StubSocket:
+    def connect(self, identity: str, nursery: trio.Nursery) -> StubSocket:
         self.socket = StubSocket(self)
         return self.socket
 
-    def hear(self, frames: Frames) -> bool:
+    def hear(self, frames: Frames) -> None:
         event = self.engine.receive(frames)
         assert not isinstance(event, MessageDropped), event
         if event is not None:
@@ -87,7 +91,6 @@ class StubBroker:
         if isinstance(event, Informed):
             self.engine.acknowledge(event.msgid)
             self._speak()
-        return True
 
     async def heard(self, kind: type[E]) -> list[E]:
         """Return what has come of one kind since the last time, once nobody has anything to do."""

@@ -14,7 +14,7 @@ from triomq.endpoints.emqp.endpoint import EMQPEndpoint
 from triomq.errors import AccessRefused, ConfigError, Disconnected, LimitExceeded, LocalProtocolError
 from triomq.protocols.emqp import Extension
 from triomq.security import ALL, Permission
-from triomq.transports.zmq import make_curve_keys, write_curve_keys
+from triomq.transports import make_curve_keys, write_curve_keys
 
 USERS = {
     "guest": User(password="guest", permissions={"*": ALL}),

@@ -13,7 +13,7 @@ from triomq.clients import BasicProperties, MTLConnection, MTLReader, MTLWriter,
 from triomq.endpoints import MTL
 from triomq.errors import AccessRefused, ConsumerCancelled, LimitExceeded, NotFound, PreconditionFailed
 from triomq.security import ALL
-from triomq.transports.zmq import make_curve_keys, write_curve_keys
+from triomq.transports import make_curve_keys, write_curve_keys
 
 SOON = Reconnect(delay=0.01, max_delay=0.05, jitter=0.0)
 SAFE = BasicProperties(delivery_mode=2)

@@ -10,7 +10,7 @@ from triomq import load_config
 from triomq.endpoints import AMQP, EMQP
 from triomq.endpoints.base.endpoint_config import read_secret_key
 from triomq.errors import ConfigError
-from triomq.transports.zmq import CurveKeys, make_curve_keys, write_curve_keys
+from triomq.transports import CurveKeys, make_curve_keys, write_curve_keys
 
 
 def test_file_may_ask_for_emqp(tmp_path: Path) -> None:

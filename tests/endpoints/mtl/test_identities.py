@@ -17,7 +17,7 @@ from triomq.app import User
 from triomq.endpoints import MTL
 from triomq.errors import ConfigError
 from triomq.security import ALL
-from triomq.transports.zmq import make_curve_keys, write_curve_keys
+from triomq.transports import make_curve_keys, write_curve_keys
 
 
 def called(identity: bytes) -> Prepare:

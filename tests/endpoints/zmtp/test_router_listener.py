@@ -11,7 +11,7 @@ from triomq.app import Broker, User, open_broker
 from triomq.endpoints.zmtp import Admission
 from triomq.errors import ConfigError
 from triomq.security import ALL
-from triomq.transports.zmq import CurveKeys, make_curve_keys
+from triomq.transports import CurveKeys, make_curve_keys
 
 BROKER, ADA, STRANGER = make_curve_keys(), make_curve_keys(), make_curve_keys()
 USERS = {

@@ -30,7 +30,7 @@ from triomq.security import (
     UserLimits,
     make_verifier,
 )
-from triomq.transports.zmq import make_curve_keys, write_curve_keys
+from triomq.transports import make_curve_keys, write_curve_keys
 
 user = typer.Typer(
     help="Edit a file of users; a broker that is configured with it reads it at its start and at SIGHUP.",

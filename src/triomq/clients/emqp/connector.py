@@ -1,6 +1,6 @@
 """Where an eMQP broker is, and what carries messages there: ZeroMQ, or the memory of this process.
 
-    EMQPUrl ────────── connect ──> a DEALER of ZeroMQ ──> network
+    EMQPUrl ────────── connect ──> Dealer ──────────────> network
     MemoryConnector ── connect ──> MemoryDealer ────────> the broker in this process
 
 A conversation (``EMQPLink``) knows neither: it is made with a connector, and speaks over what that gives.
@@ -27,8 +27,8 @@ class EMQPSocket(Protocol):
         """Whether it is closed."""
         ...
 
-    def send_nowait(self, frames: Frames) -> bool:
-        """Send a message if there is a broker, and room for it; return whether there was.
+    def send_all(self, messages: Sequence[Frames]) -> int:
+        """Send messages if there is a broker, as far as there is room; return how many were sent.
 
         Raises:
             trio.ClosedResourceError: It is closed.
@@ -86,11 +86,12 @@ class EMQPConnector(Protocol):
         """Return what the engine has to know."""
         ...
 
-    def connect(self, identity: str) -> EMQPSocket:
+    def connect(self, identity: str, nursery: trio.Nursery) -> EMQPSocket:
         """Return a socket that has begun to connect.
 
         Args:
             identity: By which the broker is to know us.
+            nursery: Where it runs until it is closed, if it has tasks.
 
         Raises:
             ConfigError: A file of keys cannot be read, or the address is none.
@@ -100,6 +101,9 @@ class EMQPConnector(Protocol):
 
 class _MemorySocket(MemoryDealer):
     """A dealer in memory as an ``EMQPSocket``."""
+
+    def send_all(self, messages: Sequence[Frames]) -> int:
+        return next((place for place, frames in enumerate(messages) if not self.send_nowait(frames)), len(messages))
 
     async def aclose(self) -> None:
         self.close()
@@ -129,6 +133,6 @@ class MemoryConnector:
         """Return what the engine has to know: nothing is said because of the time."""
         return Settings(heartbeat=inf, silence=inf, inform=inf, parting=inf)
 
-    def connect(self, identity: str) -> EMQPSocket:
+    def connect(self, identity: str, nursery: trio.Nursery) -> EMQPSocket:
         """Return a dealer that has begun to connect."""
         return _MemorySocket(self._address, identity.encode())

@@ -131,6 +131,7 @@ class EMQPLink:
         self._room = trio.Event()
         self._sleep = trio.CancelScope()
         self._socket: EMQPSocket
+        self._nursery: trio.Nursery
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Connect, and run in a nursery from now on.
@@ -139,8 +140,9 @@ class EMQPLink:
             Disconnected: No broker lets us in in time.
             ConfigError: A file of keys cannot be read, or the address is none.
         """
-        self._socket = self._connector.connect(self.identity)
-        nursery.start_soon(self._run, nursery)
+        self._nursery = nursery
+        self._socket = self._connector.connect(self.identity, nursery)
+        nursery.start_soon(self._run)
         with trio.move_on_after(self._connector.timeout) as waiting:
             await self.is_open.wait()
         if waiting.cancelled_caught:
@@ -151,19 +153,17 @@ class EMQPLink:
         with trio.CancelScope(shield=True):
             if hasattr(self, "engine"):
                 self.engine.leave()
-                for frames in (*self._outgoing, *self.engine.messages_to_send()):
-                    if not self._socket.closed and not self._socket.send_nowait(frames):
-                        break
+                if not self._socket.closed:
+                    self._socket.send_all((*self._outgoing, *self.engine.messages_to_send()))
                 self.engine.close()
             if hasattr(self, "_socket") and not self._socket.closed:
                 await self._socket.aclose()
 
     # Tasks
 
-    async def _run(self, closing: trio.Nursery) -> None:
+    async def _run(self) -> None:
         try:
             async with trio.open_nursery() as nursery:
-                self._closing = closing
                 await self._begin()
                 nursery.start_soon(self._receive)
                 nursery.start_soon(self._send)
@@ -220,13 +220,13 @@ class EMQPLink:
         if last.closed:
             raise trio.ClosedResourceError("the conversation is being closed")
         try:
-            self._socket = self._connector.connect(_new_identity())
+            self._socket = self._connector.connect(_new_identity(), self._nursery)
         except ConfigError as error:  # a file of keys is being replaced, or the like
             self._log(logging.WARNING, "cannot connect again", reason=error)
             return
         self._is_renewed = True
         self._connected_at = -inf
-        self._closing.start_soon(last.aclose)  # which may take a second
+        self._nursery.start_soon(last.aclose)  # which may take a second
 
     def _about_us(self) -> Extension:
         about = self._about()
@@ -303,9 +303,10 @@ class EMQPLink:
             if self._flush_due:
                 self.flush()
             while self._outgoing:
-                frames, socket = self._outgoing.popleft(), self._socket
-                if not socket.send_nowait(frames):
-                    self._outgoing.appendleft(frames)
+                socket = self._socket
+                for _ in range(socket.send_all(self._outgoing)):
+                    self._outgoing.popleft()
+                if self._outgoing:
                     try:
                         await socket.wait_connected()
                     except trio.ClosedResourceError:
@@ -395,9 +396,7 @@ class EMQPLink:
         messages = self.engine.messages_to_send()
         if not self._outgoing:
             messages += self.engine.notices_to_send()
-            send = self._socket.send_nowait
-            sent = next((place for place, frames in enumerate(messages) if not send(frames)), len(messages))
-            messages = messages[sent:]
+            messages = messages[self._socket.send_all(messages) :] if messages else messages
         if messages:
             self._outgoing.extend(messages)
             self._has_outgoing.set()

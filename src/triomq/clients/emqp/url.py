@@ -9,7 +9,9 @@ from collections.abc import Callable
 from urllib.parse import unquote
 
 import msgspec
+import trio
 
+from triomq.clients.dealer import Dealer, Place, dealer_settings
 from triomq.clients.emqp.connector import EMQPSocket
 from triomq.clients.url_options import (
     one_of,
@@ -90,11 +92,12 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             f"(triomq serve --emqp {self.port}), and {takes}"
         )
 
-    def connect(self, identity: str) -> EMQPSocket:
+    def connect(self, identity: str, nursery: trio.Nursery) -> EMQPSocket:
         """Return a socket that has begun to connect; see ``EMQPConnector``."""
-        from triomq.clients.emqp.zmq_socket import ZMQEMQPSocket
-
-        return ZMQEMQPSocket(self, identity)
+        settings = dealer_settings(
+            self.keys, self.server_key, identity=identity.encode(), user=self.user, password=self.password
+        )
+        return Dealer(Place(host=self.host, port=self.port), settings, nursery)
 
     def settings(self) -> Settings:
         """Return what the engine has to know."""

@@ -22,7 +22,6 @@ from triomq.clients.mtl.url import MTLUrl
 from triomq.clients.mtl.writer import MTLWriter
 from triomq.errors import LocalProtocolError
 from triomq.protocols.mtl import ConfirmModel
-from triomq.transports.zmq import close_context, make_context
 
 F = TypeVar("F", MTLWriter, MTLReader)
 
@@ -57,8 +56,7 @@ class MTLConnection:
 
     def __init__(self, url: MTLUrl, policy: Reconnect) -> None:
         self.url = url
-        self._context = make_context()
-        self._control = ControlFlow(url, self._context, policy)
+        self._control = ControlFlow(url, policy)
         self._flows: list[MTLWriter | MTLReader] = []
         self._reconnects = 0
         self._nursery: trio.Nursery | None = None
@@ -73,10 +71,8 @@ class MTLConnection:
         await self._control.start(nursery)
 
     async def close(self) -> None:
-        """End the session, and close its socket."""
-        with trio.CancelScope(shield=True):
-            self._control.close()
-            await close_context(self._context)
+        """End the session, and close its socket, whose task says the last words."""
+        self._control.close()
 
     @property
     def profiles(self) -> Sequence[str]:

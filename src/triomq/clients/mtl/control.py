@@ -13,17 +13,17 @@ Rules:
   not sent again: its caller gets ``Disconnected``.
 - Replies to commands that were given up are told from others by a number in their envelope, so a caller that is
   cancelled harms nobody.
-- libzmq's own heartbeats find out that a broker is gone which cannot say so: this flow has none.
+- ZeroMQ's own heartbeats find out that a broker is gone which cannot say so: this flow has none.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import trio
 
 from triomq.clients.amqp.connecting import Reconnect
+from triomq.clients.dealer import Dealer, Place, dealer_settings
 from triomq.clients.mtl.refusals import refusal_of
 from triomq.clients.mtl.sasl import begin_login
 from triomq.clients.mtl.url import MTLUrl
@@ -42,15 +42,11 @@ from triomq.protocols.mtl import (
     SASLChallenged,
     SessionReady,
 )
-from triomq.transports.zmq import Dealer, ZMQContext, read_curve_keys
 
 _log = logging.getLogger("triomq.clients")
 
 _MOST_LOGINS: Final = 3
 """How often a command is asked again that is answered 401 although we have logged in each time."""
-
-_LINGER: Final = 1.0
-"""Seconds for which libzmq goes on sending when the socket is closed."""
 
 _MOST_CHALLENGES: Final = 10
 """Challenges of one login; SCRAM has two."""
@@ -61,22 +57,18 @@ class ControlFlow:
 
     Args:
         url: Where to, and as whom.
-        context: Where its sockets live.
         policy: When to try again.
     """
 
-    def __init__(self, url: MTLUrl, context: ZMQContext, policy: Reconnect) -> None:
+    def __init__(self, url: MTLUrl, policy: Reconnect) -> None:
         refuse_in_forks(self, "the connection of a client")
         self.url = url
-        self._context = context
         self.policy = policy
         self._lock = trio.Lock()
         self._socket: Dealer | None = None
         self._engine = MTLControlClient(url.settings())
         self._has_session = False
         self._nursery: trio.Nursery | None = None
-        self._keys = read_curve_keys(Path(url.keys)) if url.keys else None
-        self._server_key = read_curve_keys(Path(url.server_key)).public if url.server_key else ""
         self.profiles: Sequence[str] = ()
         """What the broker offers to this user."""
         self.sessions = 0
@@ -97,7 +89,7 @@ class ControlFlow:
             if self._has_session and not self._socket.is_lost:
                 self._engine.give_up()
                 self._socket.send_nowait(self._engine.close())
-            self._socket.close(_LINGER)
+            self._socket.close()
 
     def connect(self, port: int = 0, endpoint: str = "", *, heartbeat: float = 0.0) -> Dealer:
         """Return a socket that has begun to connect to the broker, with our keys.
@@ -105,15 +97,14 @@ class ControlFlow:
         Args:
             port: Of the broker's host; 0 for that of control flows.
             endpoint: An address in place of that, if it is not empty.
-            heartbeat: As for ``Dealer``.
+            heartbeat: Seconds of silence after which the broker is asked for a sign of life, for flows that have none.
+
+        Raises:
+            ConfigError: The endpoint is no address, or a file of keys cannot be read.
         """
         assert self._nursery is not None
-        socket = Dealer(
-            self._context, keys=self._keys, server_key=self._server_key, told_of_loss=True, heartbeat=heartbeat
-        )
-        socket.connect(endpoint or self.url.address(port))
-        self._nursery.start_soon(socket.watch)
-        return socket
+        settings = dealer_settings(self.url.keys, self.url.server_key, heartbeat=heartbeat)
+        return Dealer(Place.at(endpoint or self.url.address(port)), settings, self._nursery)
 
     # Commands
 

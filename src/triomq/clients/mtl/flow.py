@@ -40,7 +40,7 @@ from triomq.protocols.mtl import (
 )
 
 if TYPE_CHECKING:
-    from triomq.transports.zmq import Dealer
+    from triomq.clients.dealer import Dealer
 
 MOST_OUTGOING: Final = 1000
 """Messages that wait for the socket before no more are made, and who publishes waits."""

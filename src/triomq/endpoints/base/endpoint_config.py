@@ -22,7 +22,7 @@ import msgspec
 from triomq.core import Amend, Properties, SinkKind
 from triomq.endpoints.base.context import BrokerContext
 from triomq.errors import ConfigError
-from triomq.transports import TLS, WebSocket, make_context, name_of
+from triomq.transports import TLS, WebSocket, make_context, name_of, read_curve_pair
 
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
@@ -196,9 +196,4 @@ def read_secret_key(key_file: str) -> str:
     """
     if not key_file:
         return ""
-    from triomq.transports.zmq import read_curve_keys  # with pyzmq, which configurations do not load
-
-    keys = read_curve_keys(Path(key_file))
-    if not keys.secret:
-        raise ConfigError(f"key_file: {key_file} has the public key alone; name the file with both")
-    return keys.secret
+    return read_curve_pair(Path(key_file)).secret

@@ -19,6 +19,7 @@ from triomq.endpoints.base.endpoint import Endpoint
 from triomq.endpoints.base.endpoint_config import read_secret_key
 from triomq.endpoints.base.memory_listener import MemoryListener
 from triomq.endpoints.base.peer_listener import PeerListener
+from triomq.endpoints.emqp.answers import LateAnswers
 from triomq.endpoints.emqp.config import EMQP
 from triomq.endpoints.emqp.content import TOPICS, RequestOrigins
 from triomq.endpoints.emqp.jobs.book import JobClock, job_book, result_book
@@ -90,6 +91,7 @@ class EMQPEndpoint(Endpoint):
         """What went wrong with messages, and how often."""
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         """What workers have done, by queue."""
+        self.late_answers = LateAnswers()
         self.origins = RequestOrigins()
         self.job_origins = JobOrigins()
         self.jobs: JobBook
@@ -111,6 +113,11 @@ class EMQPEndpoint(Endpoint):
     def has_requesters(self) -> bool:
         """Whether those that are not here have gone: after a restart, and at the end, they had no time to come back."""
         return not self.is_stopping and not self.jobs.hold
+
+    @property
+    def awaits_requesters(self) -> bool:
+        """Whether requesters may yet come back after a restart."""
+        return bool(self.jobs.hold) and not self.is_stopping
 
     def send_to_stranger(self, identity: bytes, frames: tuple[bytes, ...]) -> bool:
         """Send a message to a peer that is not known any more, where nobody else can have come by its rights.

@@ -43,6 +43,8 @@ def take_role(peer: "EMQPPeer", event: Informed) -> None:
     elif event.role == "scheduler":
         peer.hub.schedulers[peer] = None
     peer.engine.acknowledge(event.msgid)
+    if late := peer.hub.late_answers.take(peer.known_as, peer.login):
+        peer.reply_all(late)
     if event.extension.running and worker is not None:
         claim_running(peer, event)
     peer.note(logging.INFO, f"{event.role} informed", queues=[queue.name for queue in event.queues])

@@ -1,12 +1,5 @@
 """ZeroMQ sockets under Trio, without a thread of ours; loads pyzmq, so that only users of it import this."""
 
-from triomq.transports.zmq.curve import (
-    CurveKeys,
-    key_text,
-    make_curve_keys,
-    read_curve_keys,
-    write_curve_keys,
-)
 from triomq.transports.zmq.dealer import Dealer
 from triomq.transports.zmq.reading import MessageForm, Received
 from triomq.transports.zmq.router import HIGH_WATER, Router, Sent
@@ -15,7 +8,6 @@ from triomq.transports.zmq.socket import BATCH, Frames, ZMQContext, ZMQSocket, c
 __all__ = [
     "BATCH",
     "HIGH_WATER",
-    "CurveKeys",
     "Dealer",
     "Frames",
     "MessageForm",
@@ -25,9 +17,5 @@ __all__ = [
     "ZMQContext",
     "ZMQSocket",
     "close_context",
-    "key_text",
     "make_context",
-    "make_curve_keys",
-    "read_curve_keys",
-    "write_curve_keys",
 ]

@@ -10,7 +10,7 @@ import trio
 import zmq
 
 from triomq.keepalive import KEEPALIVE_COUNT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL
-from triomq.transports.zmq.curve import CurveKeys
+from triomq.transports.curve_keys import CurveKeys
 from triomq.transports.zmq.reading import MessageForm, Received, receive_by_form
 from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket, put_message
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import zmq
-from zmq.utils import z85
 
 from triomq.errors import ConfigError
 
@@ -38,7 +36,9 @@ class CurveKeys(msgspec.Struct, frozen=True, gc=False):
 
 
 def make_curve_keys() -> CurveKeys:
-    """Make a new pair."""
+    """Make a new pair; loads pyzmq."""
+    import zmq
+
     public, secret = zmq.curve_keypair()
     return CurveKeys(public.decode(), secret.decode())
 
@@ -74,6 +74,13 @@ def read_curve_keys(path: Path) -> CurveKeys:
     return CurveKeys(found["public"], found.get("secret", ""))
 
 
-def key_text(key: bytes) -> str:
-    """Return a public key as ``Question`` has it, 32 bytes, as text."""
-    return z85.encode(key).decode()
+def read_curve_pair(path: Path) -> CurveKeys:
+    """Read a file that must have both keys.
+
+    Raises:
+        ConfigError: It cannot be read, or has the public key alone.
+    """
+    keys = read_curve_keys(path)
+    if not keys.secret:
+        raise ConfigError(f"{path} has the public key alone; name the file with both")
+    return keys

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 import zmq
 import zmq.auth
-from zmq.utils import z85
 
 from triomq.errors import ConfigError
-from triomq.transports.zmq import key_text, make_curve_keys, read_curve_keys, write_curve_keys
+from triomq.transports import make_curve_keys, read_curve_keys, write_curve_keys
 
 
 def test_pair_is_read_as_it_was_written_and_its_file_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -42,8 +41,3 @@ def test_file_without_a_public_key_is_refused(tmp_path: Path, content: bytes) ->
     file.write_bytes(content)
     with pytest.raises(ConfigError, match=r"ada\.key"):
         read_curve_keys(file)
-
-
-def test_key_of_a_question_is_written_as_in_files() -> None:
-    keys = make_curve_keys()
-    assert key_text(z85.decode(keys.public)) == keys.public
