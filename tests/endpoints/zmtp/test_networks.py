@@ -70,12 +70,13 @@ async def test_peers_come_over_streams_in_memory(nursery: trio.Nursery) -> None:
         await ours.aclose()
 
 
-async def test_port_of_topics_is_among_the_addresses(nursery: trio.Nursery) -> None:
+async def test_port_of_topics_is_named_beside_the_addresses_of_peers(nursery: trio.Nursery) -> None:
     config = EMQP(port=0, topic_port=0)
     async with open_broker(config, users=USERS, drain=0.2) as broker:
         endpoint = Served(broker, nursery, config).endpoint
         assert endpoint.topics is not None
-        assert [("127.0.0.1", endpoint.listener.port), ("127.0.0.1", endpoint.topics.port)] == endpoint.addresses
+        assert endpoint.addresses == [("127.0.0.1", endpoint.listener.port)]
+        assert endpoint.others == {"topics": ("127.0.0.1", endpoint.topics.port)}
 
 
 class Proxy:

@@ -21,10 +21,10 @@ def test_two_sides_of_null_open_and_carry_messages_both_ways() -> None:
     assert happened(ours) == [Opened("ROUTER", b"", (3, 1))]
     assert happened(theirs) == [Opened("DEALER", b"me", (3, 1))]
     ours.send([b"", b"to", bytes(100_000)])
-    theirs.send([b"fro"])
+    theirs.send([b"back"])
     talk(ours, theirs)
     assert happened(theirs) == [MessagesReceived([[b"", b"to", bytes(100_000)]])]
-    assert happened(ours) == [MessagesReceived([[b"fro"]])]
+    assert happened(ours) == [MessagesReceived([[b"back"]])]
 
 
 def test_client_of_plain_is_let_in() -> None:
