@@ -21,7 +21,7 @@ import random
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -67,21 +67,36 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         port: TCP port.
         path: Of a Unix socket, in place of both.
         tls: Whether to speak TLS.
+        ca: A file with the certificates of whom to trust then; empty trusts whom the system trusts.
     """
 
     host: str = ""
     port: int = 0
     path: str = ""
     tls: bool = False
-    websocket = ""
+    ca: str = ""
+    websocket: ClassVar[str] = ""
 
     @property
     def place(self) -> str:
         """The same in words."""
         return place_of(self.host, self.port, self.path)
 
+    def trusted(self) -> ssl.SSLContext | None:
+        """Return whom to trust with TLS; None where that is whom the system trusts, or nobody speaks TLS.
+
+        Raises:
+            ConfigError: The file cannot be read.
+        """
+        if not self.tls or not self.ca:
+            return None
+        try:
+            return ssl.create_default_context(cafile=self.ca)
+        except OSError as error:
+            raise ConfigError(f"cannot read the certificates in {self.ca}: {error.strerror or error}") from None
+
     @classmethod
-    def at(cls, address: str) -> "Place":
+    def at(cls, address: str, *, tls: bool = False, ca: str = "") -> "Place":
         """Read an address as ZeroMQ has it: ``tcp://host:port`` or ``ipc://path``.
 
         Raises:
@@ -93,9 +108,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         except ValueError:
             host = port = None
         if address.startswith("ipc://") and address != "ipc://":
-            return cls(path=address.removeprefix("ipc://"))
+            return cls(path=address.removeprefix("ipc://"), tls=tls, ca=ca)
         if host and port and parts.scheme == "tcp" and not parts.path:
-            return cls(host=host, port=port)
+            return cls(host=host, port=port, tls=tls, ca=ca)
         raise ConfigError(f"{shown(address)} is no address; write tcp://host:port or ipc://path")
 
 
@@ -246,22 +261,17 @@ class Dealer:
         place: Where the ROUTER is.
         settings: As what, and as whom; ``identity`` is what the ROUTER is to know it by.
         nursery: Where it runs until it is closed, or lost.
-        ssl_context: Whom to trust with TLS; None trusts what the system trusts.
+
+    Raises:
+        ConfigError: A file that the place names cannot be read.
     """
 
-    def __init__(
-        self,
-        place: Place,
-        settings: Settings,
-        nursery: trio.Nursery,
-        *,
-        ssl_context: ssl.SSLContext | None = None,
-    ) -> None:
+    def __init__(self, place: Place, settings: Settings, nursery: trio.Nursery) -> None:
         self.place = place
         self.closed = False
         """Whether it is closed."""
         self._settings = settings
-        self._ssl_context = ssl_context
+        self._trusted = place.trusted()
         self._link: _Link | None = None
         self._inbox: list[list[bytes]] = []
         self._has_ended = False
@@ -298,7 +308,7 @@ class Dealer:
         """Serve one connection until its end; None if there was none."""
         poller = Poller()
         try:
-            transport = await dial(self.place, self._ssl_context, poller)
+            transport = await dial(self.place, self._trusted, poller)
         except BaseException as error:
             poller.close()
             if isinstance(error, Disconnected):

@@ -1,8 +1,8 @@
 """Where an eMQP broker is and as whom to come, read from a URL.
 
 ``emqp://host:port`` where nobody says who it is, ``emqp://user:password@host:port`` with a password (PLAIN), and
-``emqp://host:port?keys=ada.key_secret&server_key=broker.key`` encrypted, with keys (CURVE). Options stand behind the
-question mark.
+``emqp://host:port?keys=ada.key_secret&server_key=broker.key`` encrypted, with keys (CURVE); ``emqps://`` for TLS, and
+``emqp+unix://user:password@/path/to/socket`` over a Unix socket. Options stand behind the question mark.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,6 @@ from triomq.clients.url_options import (
     read_seconds,
     require_both_keys,
     split_url,
-    zmq_address,
 )
 from triomq.errors import ConfigError
 from triomq.protocols.emqp import EXTENSIONS, Dialect, Settings
@@ -30,15 +29,21 @@ from triomq.shown import shown
 
 DEFAULT_PORT = 47291
 
-_EXAMPLE = "write emqp://host:port, emqp://user:password@host:port, or emqp://host:port?keys=FILE&server_key=FILE"
+_EXAMPLE = (
+    "write emqp://host:port, emqp://user:password@host:port, or emqp://host:port?keys=FILE&server_key=FILE; emqps:// "
+    "for TLS, and emqp+unix:///path/to/socket"
+)
 
 
 class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a broker is, as whom to log in, and how to speak.
 
     Args:
-        host: Name or address.
+        host: Name or address; empty for a Unix socket.
         port: TCP port.
+        path: The Unix socket's path; empty for TCP.
+        tls: Whether to speak TLS.
+        ca: A file with the certificates of whom to trust with TLS; empty trusts whom the system trusts.
         user: Who logs in by a password; empty for nobody.
         password: With what; never shown.
         keys: A file with our keys, to log in by these.
@@ -54,6 +59,9 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
+    path: str = ""
+    tls: bool = False
+    ca: str = ""
     user: str = ""
     password: str = ""
     keys: str = ""
@@ -68,15 +76,10 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def place(self) -> str:
         """Where it is, for texts."""
-        return place_of(self.host, self.port, "")
-
-    @property
-    def address(self) -> str:
-        """The same for ZeroMQ."""
-        return zmq_address(self.host, self.port)
+        return place_of(self.host, self.port, self.path)
 
     def __repr__(self) -> str:
-        return f"EMQPUrl({shown(self.user)} at {self.address})"
+        return f"EMQPUrl({shown(self.user)} at {self.place})"
 
     @property
     def trouble(self) -> str:
@@ -88,7 +91,7 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         else:
             takes = "takes peers without a password: it has security 'null'; with 'plain' write emqp://user:password@…"
         return (
-            f"no broker at {self.address} lets us in within {self.timeout:g} s; see that one listens for eMQP there "
+            f"no broker at {self.place} lets us in within {self.timeout:g} s; see that one listens for eMQP there "
             f"(triomq serve --emqp {self.port}), and {takes}"
         )
 
@@ -97,7 +100,8 @@ class EMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         settings = dealer_settings(
             self.keys, self.server_key, identity=identity.encode(), user=self.user, password=self.password
         )
-        return Dealer(Place(host=self.host, port=self.port), settings, nursery)
+        place = Place(host=self.host, port=self.port, path=self.path, tls=self.tls, ca=self.ca)
+        return Dealer(place, settings, nursery)
 
     def settings(self) -> Settings:
         """Return what the engine has to know."""
@@ -115,13 +119,17 @@ def parse_emqp_url(url: str) -> EMQPUrl:
     Raises:
         ConfigError: It is none, or something in it is not allowed; the text never shows the password.
     """
-    parts, port = split_url(url, ("emqp",), "eMQP", _EXAMPLE)
-    if parts.path.strip("/"):
-        raise ConfigError(f"the URL has something behind the port that it has no place for; {_EXAMPLE}")
+    parts, port = split_url(url, ("emqp", "emqps", "emqp+unix"), "eMQP", _EXAMPLE)
     found = {**read_options(parts.query, _READERS), **read_credentials(parts)}
     require_both_keys(found)
+    if parts.scheme == "emqp+unix":
+        if parts.hostname or not parts.path.strip("/"):
+            raise ConfigError("a Unix socket's URL has no host and an absolute path: emqp+unix:///run/triomq.sock")
+        return msgspec.convert(found | {"host": "", "path": unquote(parts.path)}, EMQPUrl)
+    if parts.path.strip("/"):
+        raise ConfigError(f"the URL has something behind the port that it has no place for; {_EXAMPLE}")
     found |= {"host": unquote(parts.hostname or "127.0.0.1"), "port": DEFAULT_PORT if port is None else port}
-    return msgspec.convert(found, EMQPUrl)
+    return msgspec.convert(found | {"tls": parts.scheme == "emqps"}, EMQPUrl)
 
 
 def _flag(text: str) -> bool:
@@ -131,6 +139,7 @@ def _flag(text: str) -> bool:
 
 
 _READERS: dict[str, Callable[[str], object]] = {
+    "ca": read_file_name,
     "keys": read_file_name,
     "server_key": read_file_name,
     "dialect": one_of("eventmq-0.3", "strict"),

@@ -104,7 +104,8 @@ class ControlFlow:
         """
         assert self._nursery is not None
         settings = dealer_settings(self.url.keys, self.url.server_key, heartbeat=heartbeat)
-        return Dealer(Place.at(endpoint or self.url.address(port)), settings, self._nursery)
+        place = Place.at(endpoint or self.url.address(port), tls=self.url.tls, ca=self.url.ca)
+        return Dealer(place, settings, self._nursery)
 
     # Commands
 

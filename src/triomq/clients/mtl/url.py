@@ -1,7 +1,7 @@
 """Where an MTL broker is and as whom to come, read from a URL.
 
 ``mtl://user:password@host:port/virtual%2Fhost?profile=queue``; with ``?keys=ada.key_secret&server_key=broker.key`` it
-is encrypted, and who we are is what our keys say (CURVE). Options stand behind the question mark.
+is encrypted, and who we are is what our keys say (CURVE); ``mtls://`` for TLS. Options stand behind the question mark.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,9 @@ from triomq.shown import shown
 
 DEFAULT_PORT = 5975
 
-_EXAMPLE = "write mtl://user:password@host:port/virtual-host, or mtl://host:port?keys=FILE&server_key=FILE"
+_EXAMPLE = (
+    "write mtl://user:password@host:port/virtual-host, or mtl://host:port?keys=FILE&server_key=FILE; mtls:// for TLS"
+)
 
 _MESSAGE_MOST = 512 * 1024 * 1024
 """Bytes of a content; a broker's own limit is lower."""
@@ -38,6 +40,8 @@ class MTLUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Args:
         host: Name or address.
         port: TCP port of control flows; the broker says where data flows go.
+        tls: Whether to speak TLS, on all of them.
+        ca: A file with the certificates of whom to trust with TLS; empty trusts whom the system trusts.
         user: Who logs in by a password; empty for nobody.
         password: With what; never shown.
         virtual_host: Where to work.
@@ -53,6 +57,8 @@ class MTLUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
+    tls: bool = False
+    ca: str = ""
     user: str = ""
     password: str = ""
     virtual_host: str = "/"
@@ -94,12 +100,13 @@ def parse_mtl_url(url: str) -> MTLUrl:
     Raises:
         ConfigError: It is none, or something in it is not allowed; the text never shows the password.
     """
-    parts, port = split_url(url, ("mtl",), "MTL", _EXAMPLE)
+    parts, port = split_url(url, ("mtl", "mtls"), "MTL", _EXAMPLE)
     found = {**read_options(parts.query, _READERS), **read_credentials(parts)}
     require_both_keys(found)
     found |= {
         "host": unquote(parts.hostname or "127.0.0.1"),
         "port": DEFAULT_PORT if port is None else port,
+        "tls": parts.scheme == "mtls",
         "virtual_host": virtual_host_of(parts),
     }
     made = msgspec.convert(found, MTLUrl)
@@ -113,6 +120,7 @@ def parse_mtl_url(url: str) -> MTLUrl:
 _READERS: dict[str, Callable[[str], object]] = {
     "profile": str,
     "auth_mechanism": one_of("plain", "scram-sha-256", "scram-sha-512", "external"),
+    "ca": read_file_name,
     "keys": read_file_name,
     "server_key": read_file_name,
     "heartbeat": read_seconds,
