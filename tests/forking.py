@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import select
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,12 +16,18 @@ FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWar
 _ANSWER = 1000
 """The descriptor by which a fork answers, beyond those that are in use."""
 
+_PATIENCE = 60.0
+"""Seconds that a fork may take to answer; then it hangs."""
+
 _OF_NOBODY = ("/dev/", "anon_inode:[eventfd]", "anon_inode:[pidfd]")
 """What is in the place of a closed descriptor; and what a fork may have, as nothing depends on it."""
 
 
 def fork_in_c() -> int:
-    """Fork without Python being told of it, as servers in C do."""
+    """Fork without Python being told of it, as servers in C do.
+
+    What is called in such a fork may start no thread: the locks of the interpreter are as other threads left them.
+    """
     return int(ctypes.PyDLL(None).fork())
 
 
@@ -39,6 +47,8 @@ def in_fork(function: Callable[[], object], fork: Callable[[], int] = os.fork) -
         os._exit(0)
     os.close(writing)
     with open(reading, "rb") as pipe:
+        if not select.select([pipe], [], [], _PATIENCE)[0]:
+            os.kill(child, signal.SIGKILL)
         said = pipe.read().decode()
     os.waitpid(child, 0)
     return said
