@@ -75,7 +75,9 @@ class RawPeer:
 
     def monitor(self) -> Callable[[], Awaitable[bool]]:
         """Begin to watch the handshake; what is returned waits for its end, and returns whether the peer was let in."""
-        watch = self._socket.socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        # libzmq takes only its own misspelling of ERROR for a refusal, and the one of the specification for a fault.
+        refused = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        watch = self._socket.socket.get_monitor_socket(refused | zmq.EVENT_HANDSHAKE_SUCCEEDED)
 
         async def outcome() -> bool:
             while not watch.poll(0):  # a thread of libzmq works

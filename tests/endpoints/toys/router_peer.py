@@ -9,6 +9,9 @@ from zmq.utils.monitor import parse_monitor_message
 
 from triomq.transports.zmq import Frames, ZMQSocket, close_context, make_context
 
+# libzmq takes only its own misspelling of ERROR for a refusal, and the one of the specification for a fault.
+_DECIDED = (zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+
 
 class RouterPeer:
     """A peer of the toy; made by a test, which starts ``run`` in a task.
@@ -91,11 +94,11 @@ class RouterPeer:
         self._came(frames)
 
     async def is_let_in(self) -> bool:
-        """Wait until the authenticator has decided."""
+        """Wait until the broker has decided."""
         while True:
             while self._monitor.poll(0):
                 event = parse_monitor_message(self._monitor.recv_multipart())["event"]
-                if event in (zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_HANDSHAKE_FAILED_AUTH):
+                if event in _DECIDED:
                     return event == zmq.EVENT_HANDSHAKE_SUCCEEDED
             await trio.lowlevel.wait_readable(self._monitor.FD)
 
