@@ -15,7 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from triomq.app.config import Config, Log
 from triomq.app.policies import PolicyConfig
-from triomq.app.shapes import ValueShape, choices_of, shape_of
+from triomq.app.shapes import ListShape, ValueShape, choices_of, shape_of
 from triomq.app.users import User
 from triomq.core import DomainLimits
 from triomq.endpoints import AMQP, EMQP, TLS, RestMS, Synchronise, Tap, WebSocket
@@ -58,7 +58,7 @@ def allowed(kind: object) -> str:
     if choices := choices_of(kind):
         return " or ".join(f"``{choice}``" for choice in choices)
     if not isinstance(shape_of(kind), ValueShape):
-        return "list" if typing.get_origin(kind) is not None and "tuple" in str(kind) else "table"
+        return "list" if isinstance(shape_of(kind), ListShape) else "table"
     if typing.get_origin(kind) is not typing.Annotated:
         return WORDS[typing.cast("type", kind)]
     plain, meta = typing.get_args(kind)

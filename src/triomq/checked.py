@@ -25,13 +25,15 @@ class Checked(msgspec.Struct, frozen=True):
     """
 
     def __post_init__(self) -> None:
-        """Check each field against its annotation."""
+        """Check each field against its annotation; keep a list as a tuple, since a configuration does not change."""
         for name, kind in _kinds_of(type(self)):
             value = getattr(self, name)
             try:
                 msgspec.convert(value, kind)
             except msgspec.ValidationError as error:
                 raise ConfigError(_text(name, value, kind, str(error))) from None
+            if isinstance(value, list):
+                msgspec.structs.force_setattr(self, name, tuple(value))
 
 
 @cache

@@ -78,6 +78,39 @@ def test_options_go_before_the_environment_and_that_before_the_file(file: Path) 
     assert (config.log.level, config.log.format, config.drain) == ("debug", "json", 2.0)
 
 
+def test_hosts_may_be_a_list_in_the_file_the_environment_and_the_options(tmp_path: Path) -> None:
+    path = write(tmp_path, '[[endpoints]]\ntype = "amqp"\nhost = ["127.0.0.1", "localhost"]')
+    both = {"TRIOMQ_ENDPOINTS_0_HOST": '["127.0.0.2", "::1"]'}
+    found = [
+        load_config(path, {}),
+        load_config(path, both),
+        load_config(path, {"TRIOMQ_ENDPOINTS_0_HOST": "::1"}),
+        load_config(path, both, options={"host": ["127.0.0.3", "127.0.0.1"]}),
+    ]
+    assert [config.endpoints[0].hosts for config in found] == [
+        ("127.0.0.1", "localhost"),
+        ("127.0.0.2", "::1"),
+        ("::1",),
+        ("127.0.0.3", "127.0.0.1"),
+    ]
+    assert found[0].endpoints == (AMQP(host=("127.0.0.1", "localhost")),)
+    assert found[1].endpoints[0].place == "127.0.0.2:5672, [::1]:5672"
+
+
+@pytest.mark.parametrize(
+    ("host", "trouble"),
+    [
+        ("[]", r"host: found \[\], expected array of length >= 1"),
+        ("5", r"host: found 5, expected str \| array"),
+        ('["a", 5]', r"host\[1\]: found 5, expected str"),
+    ],
+)
+def test_hosts_that_are_none_are_named(tmp_path: Path, host: str, trouble: str) -> None:
+    path = write(tmp_path, f'[[endpoints]]\ntype = "amqp"\nhost = {host}')
+    with pytest.raises(ConfigError, match=rf"endpoints\[0\]\.{trouble}"):
+        load_config(path, {})
+
+
 @pytest.mark.parametrize("text", ["endpoints = []", '[[endpoints]]\ntype = "amqp"\npath = "/run/x"', ""])
 def test_option_for_a_port_means_the_first_endpoint_which_then_has_one(tmp_path: Path, text: str) -> None:
     assert load_config(write(tmp_path, text), {}, options={"port": 7}).endpoints == (AMQP(port=7),)

@@ -8,7 +8,8 @@ import pytest
 import trio
 
 from endpoints.client import Client
-from triomq import AMQP, open_broker
+from triomq import AMQP, EMQP, MTL, MicroMsg, RestMS, Tap, open_broker
+from triomq.endpoints import EndpointConfig
 from triomq.errors import ActorStopped, ConfigError
 
 
@@ -74,8 +75,8 @@ async def test_port_in_use_comes_out_of_open_broker_bare() -> None:
                 raise AssertionError
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
-async def test_address_open_to_others_is_refused_for_the_default_user(host: str) -> None:
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", ["localhost", "0.0.0.0"]])
+async def test_address_open_to_others_is_refused_for_the_default_user(host: str | list[str]) -> None:
     async with open_broker() as broker:
         with pytest.raises(ConfigError, match="is open to other machines"):
             await broker.listen(AMQP(host=host, port=0))
@@ -144,11 +145,44 @@ async def test_endpoint_may_listen_on_ipv6(host: str) -> None:
         pytest.skip("this machine has no IPv6")
     async with open_broker(AMQP(host=host, port=0)) as broker:
         listening = broker.listening[0]
-        if "::1" not in dict(listening.addresses):
-            pytest.skip("localhost has no address of IPv6 here")
         client = Client(await trio.open_tcp_stream("::1", listening.port))
         await client.connect()
         await client.leave()
+
+
+ALL = ["127.0.0.1", "127.0.0.2"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        AMQP(host=ALL, port=0),
+        Tap(host=ALL, port=0),
+        RestMS(host=ALL, port=0),
+        MicroMsg(host=ALL, port=0),
+        EMQP(host=ALL, port=0),
+        MTL(host=ALL, port=0, shared=True),
+    ],
+    ids=lambda config: config.protocol,
+)
+async def test_endpoint_listens_on_all_its_hosts_at_one_port_again_after_a_crash(config: EndpointConfig) -> None:
+    async with open_broker(config) as broker:
+        (listening,), (ref,) = broker.listening, broker.endpoint_refs.values()
+        addresses = listening.addresses
+        assert addresses == [(host, listening.port) for host in ALL]
+        ref.crash(None, ValueError("an endpoint"))
+        await ref.wait_running()
+        assert listening.addresses == addresses
+        for host in ALL:
+            await (await trio.open_tcp_stream(host, listening.port)).aclose()
+
+
+async def test_topics_of_emqp_are_not_open_to_others_for_the_default_user() -> None:
+    async with open_broker() as broker:
+        with pytest.raises(ConfigError, match="is open to other machines"):
+            await broker.listen(EMQP(host="0.0.0.0", port=None, topic_port=0, security="plain"))
+        listening = await broker.listen(EMQP(host=ALL, port=None, topic_port=0, security="plain"))
+        assert listening.addresses == []
 
 
 async def test_endpoint_that_was_closed_has_no_address() -> None:

@@ -251,7 +251,7 @@ class Broker(DomainHandle):
         spec = ChildSpec(lambda: configs[-1].make(self.context), name=name)
         await self.endpoints.start_child(spec)
         listening = Listening(self, name, config)
-        if config.hosts:
+        if any(isinstance(address, tuple) for address in listening.addresses[:1]):
             configs.append(config.bound_to(listening.port))  # a restart must not move it
         self._tree.endpoint_specs[name] = spec
         self.listening.append(listening)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from triomq.app.shapes import ListShape, MappingShape, StructShape, ValueShape, shape_of, takes_text
+from triomq.app.shapes import ListShape, MappingShape, StructShape, ValueShape, list_in, shape_of, takes_text
 from triomq.app.validation import inside, nearest
 from triomq.errors import ConfigError
 
@@ -124,7 +124,8 @@ class _Variable:
 
     def _read(self, kind: object) -> object:
         """Read the value: a text where a text is expected, else TOML."""
-        if isinstance(shape_of(kind), ValueShape) and takes_text(kind):
+        is_list = self._value.startswith("[") and list_in(kind) is not None
+        if isinstance(shape_of(kind), ValueShape) and takes_text(kind) and not is_list:
             return self._value
         try:
             table: dict[str, object] = msgspec.toml.decode(f"value = {self._value}")

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Mapping
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import trio
@@ -10,7 +9,7 @@ import trio
 from triomq.actors import Ref
 from triomq.endpoints import Endpoint, EndpointConfig, StopListening
 from triomq.errors import ActorStopped, ConfigError
-from triomq.transports import Address
+from triomq.transports import Address, is_loopback
 
 if TYPE_CHECKING:
     from triomq.app.broker import Broker
@@ -115,7 +114,7 @@ def require_loopback(hosts: Iterable[str]) -> None:
         ConfigError: One of the hosts is open to other machines.
     """
     for host in hosts:
-        if not _is_loopback(host):
+        if not is_loopback(host):
             raise ConfigError(
                 f"host {host!r} is open to other machines, and the default user guest has a well-known password; "
                 "configure users, as open_broker(users={name: password}) or as a table [users.NAME] in the file, "
@@ -125,13 +124,4 @@ def require_loopback(hosts: Iterable[str]) -> None:
 
 def is_exposed(config: EndpointConfig) -> bool:
     """Return whether messages can be read on the network: other machines can connect, and nothing is encrypted."""
-    return not config.is_encrypted and not all(map(_is_loopback, config.hosts))
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return not config.is_encrypted and not all(map(is_loopback, config.hosts))

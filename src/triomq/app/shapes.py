@@ -2,7 +2,7 @@
 
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -59,7 +59,7 @@ def shape_of(kind: object) -> SettingShape:
     if all(isinstance(member, type) and issubclass(member, msgspec.Struct) for member in members):
         return _structure([typing.cast("type[msgspec.Struct]", member) for member in members])
     origin, arguments = typing.get_origin(members[0]), typing.get_args(members[0])
-    if origin in (list, tuple):
+    if origin in (list, tuple, Sequence):
         return ListShape(arguments[0])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return MappingShape(arguments[1])
@@ -70,6 +70,12 @@ def takes_text(kind: object) -> bool:
     """Return whether a type is text, or one of several texts."""
     choices = choices_of(kind)
     return str in _members(kind) or (bool(choices) and all(isinstance(choice, str) for choice in choices))
+
+
+def list_in(kind: object) -> ListShape | None:
+    """Return the shape of lists where a type is one, or takes one in place of something else, as of a text."""
+    shapes = [shape_of(member) for member in _members(kind) if member is not type(None)]
+    return next((shape for shape in shapes if isinstance(shape, ListShape)), None)
 
 
 def choices_of(kind: object) -> tuple[object, ...]:

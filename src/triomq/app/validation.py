@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from triomq.app.shapes import ListShape, MappingShape, StructShape, choices_of, shape_of
+from triomq.app.shapes import MappingShape, StructShape, choices_of, list_in, shape_of
 from triomq.endpoints import GROUP, EndpointTypes, decode_endpoint
 from triomq.errors import ConfigError
 from triomq.shown import names_secret, shown
@@ -84,9 +84,9 @@ def _troubles_inside(data: object, kind: object, path: str) -> Iterator[tuple[st
     shape = shape_of(kind)
     if isinstance(shape, StructShape) and isinstance(data, dict):
         yield from _structure_troubles(data, shape, path)
-    elif isinstance(shape, ListShape) and isinstance(data, list):
+    elif isinstance(data, list) and (items := list_in(kind)) is not None:
         for number, item in enumerate(data):
-            yield from _troubles(item, shape.item, inside(path, number))
+            yield from _troubles(item, items.item, inside(path, number))
     elif isinstance(shape, MappingShape) and isinstance(data, dict):
         for key, item in data.items():
             yield from _troubles(item, shape.item, inside(path, key))

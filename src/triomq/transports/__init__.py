@@ -4,7 +4,7 @@ from triomq.transports.curve_keys import CurveKeys, make_curve_keys, read_curve_
 from triomq.transports.memory import MemoryAddress, MemoryDealer, MemoryRouter
 from triomq.transports.poller import Poller
 from triomq.transports.stream import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Driver, RawSocket, StreamTransport, Transport
-from triomq.transports.tcp import Address, accept_raw, address_of, bind_tcp, is_private, name_of
+from triomq.transports.tcp import Address, accept_raw, address_of, bind_tcp, hosts_in, is_loopback, is_private, name_of
 from triomq.transports.tls import TLS, TLSSocket, make_context
 from triomq.transports.unix import bind_unix, close_listener
 from triomq.transports.websocket_config import WebSocket
@@ -30,6 +30,8 @@ __all__ = [
     "bind_tcp",
     "bind_unix",
     "close_listener",
+    "hosts_in",
+    "is_loopback",
     "is_private",
     "make_context",
     "make_curve_keys",

@@ -1,8 +1,16 @@
-"""TCP listeners on all addresses of a host name, and raw sockets from what they accept."""
+"""TCP listeners on all addresses of some hosts, and raw sockets from what they accept.
+
+Hosts are names and addresses. ``localhost`` is 127.0.0.1 and ::1, whatever a resolver says of it (RFC 6761, 6.3): many
+machines have both and name one of them, and no other machine can come in by this name. An address that the machine does
+not have, as ::1 where IPv6 is switched off, is passed over if another one of the same host can be used. All addresses
+have one port.
+"""
 
 import errno
 import socket
+from collections.abc import Sequence
 from ipaddress import ip_address
+from typing import Final
 
 import trio
 
@@ -16,24 +24,101 @@ Address = tuple[str, int] | str
 """Host and port, or the path of a Unix socket."""
 
 
-async def bind_tcp(host: str, port: int, *, backlog: int = 1024) -> list[trio.SocketListener]:
-    """Listen on every address of a host name; ``localhost`` is IPv4 and IPv6 loopback.
+_LOCALHOST: Final = "localhost"
+
+_LOOPBACK: Final = ("127.0.0.1", "::1")
+
+_WILDCARDS: Final = ("0.0.0.0", "::")
+"""What stands for all addresses of IPv4, and of IPv6."""
+
+_NOT_HERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""How a machine says that it does not have an address."""
+
+_TRIES: Final = 20
+"""Ports that are tried until one is free on all addresses."""
+
+
+async def bind_tcp(hosts: str | Sequence[str], port: int, *, backlog: int = 1024) -> list[trio.SocketListener]:
+    """Listen on every address of one or several hosts; ``localhost`` is IPv4 and IPv6 loopback.
 
     Args:
-        host: A name or an address.
+        hosts: A name or an address, or several of them.
         port: A port, or 0 for one that is free; all addresses get the same.
         backlog: How many connections may wait to be accepted.
 
     Raises:
-        ConfigError: The address cannot be used; the text says what to do.
+        ConfigError: An address cannot be used; the text says what to do.
     """
+    addresses = await _find_addresses(hosts_in(hosts), port)
+    tries = 1 if port else _TRIES
+    while True:
+        tries -= 1
+        try:
+            listeners = await _bind_all(addresses, port, backlog)
+        except ConfigError as error:
+            is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
+            if not (is_taken and tries):
+                raise
+        else:
+            return [close_listener_in_forks(listener) for listener in listeners]
+
+
+def hosts_in(hosts: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the hosts where one may stand for itself."""
+    return (hosts,) if isinstance(hosts, str) else tuple(hosts)
+
+
+async def _find_addresses(hosts: tuple[str, ...], port: int) -> dict[str, list[str]]:
+    """Return the addresses of each host, without those for which ``0.0.0.0`` or ``::`` of the list stands already."""
+    found: dict[str, list[str]] = {}
+    for host in hosts:
+        if _is_localhost(host):
+            found[host] = list(_LOOPBACK)
+            continue
+        try:
+            known = await trio.socket.getaddrinfo(
+                host, port, type=trio.socket.SOCK_STREAM, flags=trio.socket.AI_PASSIVE
+            )
+        except (OSError, ValueError) as error:  # the latter if it cannot be a name at all
+            raise ConfigError(_advice(host, port, error)) from error
+        found[host] = list(dict.fromkeys(str(address[0]) for *_, address in known))
+    named = {address for addresses in found.values() for address in addresses}
+    covered = {address for address in named if _wildcard_of(address) in named - {address}}
+    return {host: [each for each in addresses if each not in covered] for host, addresses in found.items()}
+
+
+def _wildcard_of(address: str) -> str:
+    return _WILDCARDS[":" in address]
+
+
+async def _bind_all(hosts: dict[str, list[str]], port: int, backlog: int) -> list[trio.SocketListener]:
+    """Listen on all addresses, or on none of them.
+
+    Raises:
+        ConfigError: One cannot be used; from the system's error.
+    """
+    bound: dict[str, trio.SocketListener] = {}
     try:
-        first, *others = await trio.open_tcp_listeners(port, host=host, backlog=backlog)
-    except OSError as error:
-        raise ConfigError(_advice(host, port, error)) from error
-    if not port:
-        others = await _same_port(others, first, backlog)
-    return [close_listener_in_forks(listener) for listener in (first, *others)]
+        for host, addresses in hosts.items():
+            absent: OSError | None = None
+            for address in addresses:
+                if address in bound:
+                    continue
+                try:
+                    (bound[address],) = await trio.open_tcp_listeners(port, host=address, backlog=backlog)
+                except OSError as error:
+                    if error.errno not in _NOT_HERE:
+                        raise ConfigError(_advice(host, port, error)) from error
+                    absent = error
+                else:
+                    port = bound[address].socket.getsockname()[1]
+            if absent is not None and not any(address in bound for address in addresses):
+                raise ConfigError(_advice(host, port, absent)) from absent
+    except BaseException:
+        for listener in bound.values():
+            listener.socket.close()
+        raise
+    return list(bound.values())
 
 
 def close_listener_in_forks(listener: trio.SocketListener) -> trio.SocketListener:
@@ -47,31 +132,17 @@ def _places_of(listening: trio.socket.SocketType) -> list[Place]:
     return [Place(name, 0) if isinstance(name, str) else Place(name[0], name[1])]
 
 
-async def _same_port(
-    others: list[trio.SocketListener], first: trio.SocketListener, backlog: int
-) -> list[trio.SocketListener]:
-    """Open the other addresses again, on the port that the first one got; skip those where it is taken."""
-    listeners: list[trio.SocketListener] = []
-    port = first.socket.getsockname()[1]
-    for other in others:
-        host = other.socket.getsockname()[0]
-        await other.aclose()
-        try:
-            listeners += await trio.open_tcp_listeners(port, host=host, backlog=backlog)
-        except OSError:
-            continue
-    return listeners
-
-
-def _advice(host: str, port: int, error: OSError) -> str:
+def _advice(host: str, port: int, error: OSError | ValueError) -> str:
     place = f"{host} port {port}"
-    if error.errno == errno.EADDRINUSE:
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EADDRINUSE:
         return (
             f"{place} is in use by another program; stop that one, or choose another port (--port 0 takes a free one)"
         )
-    if error.errno == errno.EACCES:
+    if number == errno.EACCES:
         return f"{place} is not allowed for this user; choose a port above 1023"
-    return f"cannot listen on {place}: {error.strerror or error}; check the host name and the port"
+    reason = (isinstance(error, OSError) and error.strerror) or error
+    return f"cannot listen on {place}: {reason}; check the host name and the port"
 
 
 def address_of(listener: trio.SocketListener) -> Address:
@@ -86,6 +157,18 @@ def name_of(address: Address) -> str:
         return address
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is what this machine alone can reach; no name is but ``localhost``, nor is ``*``."""
+    try:
+        return _is_localhost(host) or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_localhost(host: str) -> bool:
+    return host.lower() == _LOCALHOST
 
 
 def is_private(peer: str) -> bool:

@@ -118,6 +118,16 @@ def test_serve_prints_how_to_connect_from_this_machine(tmp_path: Path, host: str
         assert announced[1].startswith(f"connect with amqp://NAME:PASSWORD@{shown}:")
 
 
+def test_serve_listens_on_each_host_that_is_given() -> None:
+    with serving("--host", "127.0.0.2", "--host", "127.0.0.1") as (_, announced):
+        url = url_in(announced)
+        port = url.rpartition(":")[2]
+        assert announced[0].endswith(f" listens for AMQP 0-9-1 on 127.0.0.2:{port}, 127.0.0.1:{port}\n")
+        for host in ("127.0.0.1", "127.0.0.2"):
+            with RawPeer(f"amqp://guest:guest@{host}:{port}"):
+                pass
+
+
 def test_foreign_endpoint_is_served_beside_amqp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(install(tmp_path)))
     file = tmp_path / "triomq.toml"

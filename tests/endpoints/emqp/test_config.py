@@ -37,6 +37,8 @@ def test_file_may_ask_for_emqp(tmp_path: Path) -> None:
     ("options", "text"),
     [
         ({"host": "0.0.0.0"}, "host: '0.0.0.0' is open to other machines"),
+        ({"host": ["127.0.0.1", "0.0.0.0"]}, "host: '0.0.0.0' is open to other machines"),
+        ({"host": []}, r"host: found \[\], expected array of length >= 1"),
         ({"host": "*", "security": "null"}, "nobody says who it is"),
         ({"security": "curve"}, "key_file: it belongs to security 'curve'"),
         ({"key_file": "keys"}, "key_file: it belongs to security 'curve'"),

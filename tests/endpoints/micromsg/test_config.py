@@ -18,6 +18,8 @@ from triomq.errors import ConfigError
         (MicroMsg(path="/somewhere/micromsg.sock"), "guest"),
         (MicroMsg(host="0.0.0.0"), ""),
         (MicroMsg(host="broker.example"), ""),
+        (MicroMsg(host=["127.0.0.1", "localhost"]), "guest"),
+        (MicroMsg(host=["127.0.0.1", "broker.example"]), ""),
         (MicroMsg(websocket=WebSocket()), ""),
         (MicroMsg(websocket=WebSocket(), user="page"), "page"),
         (MicroMsg(user="till"), "till"),
@@ -33,6 +35,7 @@ def test_users_who_say_nothing_of_themselves_come_from_this_machine(config: Micr
     ("text", "trouble"),
     [
         ('host = "0.0.0.0"\nuser = "guest"', "user: '0.0.0.0' is open to other machines, and whoever says nothing"),
+        ('host = ["localhost", "::"]\nuser = "guest"', "user: '::' is open to other machines"),
         ("window = 40000", "window: found 40000, expected int <= 32767"),
         ("window = 0", "window: found 0, expected int >= 1"),
         ("kept_seconds = -1", "kept_seconds: found -1, expected float >= 0"),

@@ -19,6 +19,7 @@ from typing import Any, Final
 from endpoints.toy import Lines
 from triomq.core import Batch, DeclareQueue, Outcome, Properties, QueueOptions, Subscription
 from triomq.endpoints import BrokerContext, Endpoint
+from triomq.endpoints.base.endpoint_config import Hosts
 from triomq.endpoints.base.peer_listener import PeerListener
 from triomq.endpoints.base.router_client import RouterClient
 from triomq.endpoints.zmtp import Admission, RouterListener
@@ -140,7 +141,7 @@ class RouterToyEndpoint(Endpoint):
 
 
 class RouterToys(Lines, frozen=True, forbid_unknown_fields=True, tag="router-toys"):
-    host: str = "127.0.0.1"
+    host: Hosts = "127.0.0.1"  # type: ignore[assignment]  # lines have one
     admission: Admission = Admission()
 
     def make(self, broker: BrokerContext) -> RouterToyEndpoint:  # type: ignore[override]  # it is not of lines

@@ -22,7 +22,7 @@ NULL = Admission(mechanism="NULL", user="guest")
 CURVE = Admission(mechanism="CURVE", secret_key=BROKER.secret)
 
 
-async def start(broker: Broker, admission: Admission, host: str = "127.0.0.1") -> RouterToyEndpoint:
+async def start(broker: Broker, admission: Admission, host: str | list[str] = "127.0.0.1") -> RouterToyEndpoint:
     config = RouterToys(host=host, port=0, admission=admission)
     ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.context), name="toy"))
     assert isinstance(ref.actor, RouterToyEndpoint)
@@ -47,8 +47,8 @@ async def test_peers_without_a_mechanism_are_the_configured_user(nursery: trio.N
         assert users_of(toy) == ["guest"]
 
 
-@pytest.mark.parametrize("host", ["*", "0.0.0.0", "::", "localhost"])
-async def test_peers_have_to_say_who_they_are_where_others_may_connect(host: str) -> None:
+@pytest.mark.parametrize("host", ["*", "0.0.0.0", "::", "example.org", ["127.0.0.1", "0.0.0.0"]])
+async def test_peers_have_to_say_who_they_are_where_others_may_connect(host: str | list[str]) -> None:
     async with open_broker(users=USERS) as broker:
         with pytest.raises(ConfigError, match=r"choose PLAIN or CURVE, or listen on 127\.0\.0\.1"):
             await start(broker, NULL, host)

@@ -25,7 +25,9 @@ def serve(
     config: Annotated[
         Path | None, typer.Argument(help="A configuration in TOML; without it the defaults hold.")
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Name or address to listen on.")] = None,
+    host: Annotated[
+        list[str] | None, typer.Option(help="Name or address to listen on; may be given more than once.")
+    ] = None,
     port: Annotated[int | None, typer.Option(help="Port; 0 takes one that is free.", min=0, max=65535)] = None,
     path: Annotated[str | None, typer.Option(help="Unix socket to listen on instead.")] = None,
     emqp: Annotated[
@@ -83,7 +85,7 @@ def serve(
     Options go before environment variables (TRIOMQ_…), and those before the file.
     """
     given: dict[str, object] = {
-        "host": host, "port": port, "path": path, "emqp": emqp, "tap": tap, "restms": restms, "mtl": mtl,
+        "host": _one_or_all(host), "port": port, "path": path, "emqp": emqp, "tap": tap, "restms": restms, "mtl": mtl,
         "micromsg": micromsg, "websocket": websocket,
         "level": log_level, "format": log_format, "trace_rate": trace_rate,
     }  # fmt: skip
@@ -105,6 +107,11 @@ def serve(
     except (ConfigError, StoreError) as error:
         fail(str(error))
     raise typer.Exit(code)
+
+
+def _one_or_all(hosts: list[str] | None) -> str | list[str] | None:
+    """Return a host that is given alone as text, as a file would name it."""
+    return hosts[0] if hosts and len(hosts) == 1 else hosts or None
 
 
 def _announce(broker: Broker, login: str, data_dir: str) -> None:

@@ -14,7 +14,7 @@ from triomq.endpoints.amqp.connection import AMQPServerConnection
 from triomq.endpoints.amqp.login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
-from triomq.endpoints.base.endpoint_config import Codec, SocketConfig
+from triomq.endpoints.base.endpoint_config import Codec, Hosts, SocketConfig
 from triomq.endpoints.base.login import offered_mechanisms
 from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
@@ -61,7 +61,7 @@ class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="
     """Where and how to listen for AMQP 0-9-1.
 
     Args:
-        host: Name or address; ``localhost`` is both loopback addresses.
+        host: Name or address, or a list of them; ``localhost`` is both loopback addresses.
         port: Port; 0 takes one that is free. Without it 5672, or 5671 with ``tls``; with ``websocket`` 15670, or 15669.
         path: Path of a Unix socket to listen on instead; host and port are not used then.
         heartbeat: Seconds between heartbeats that the broker asks for; 0 asks for none.
@@ -87,7 +87,7 @@ class AMQP(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="
     codecs: ClassVar[tuple[Codec, ...]] = (Codec(AMQP_CODEC, from_amqp, amend_amqp),)
     standard_sinks: ClassVar[Mapping[str, SinkKind]] = STANDARD_EXCHANGES
 
-    host: str = "localhost"
+    host: Hosts = "localhost"
     port: _Short | None = None
     path: str = ""
     heartbeat: _Short = 60

@@ -12,20 +12,23 @@ A plain base class and no Struct: msgspec then asks ``isinstance`` of what progr
 Struct that a table of a file becomes. A union of Structs could do neither for a package that is installed later.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from ipaddress import ip_address
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self, TypeAlias
 
 import msgspec
 
 from triomq.core import Amend, Properties, SinkKind
 from triomq.endpoints.base.context import BrokerContext
 from triomq.errors import ConfigError
-from triomq.transports import TLS, WebSocket, make_context, name_of, read_curve_pair
+from triomq.transports import TLS, WebSocket, hosts_in, make_context, name_of, read_curve_pair
 
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
+
+
+Hosts: TypeAlias = str | Annotated[Sequence[str], msgspec.Meta(min_length=1)]
+"""The field ``host`` of a configuration: a name or an address, or a list of them."""
 
 
 class Codec(msgspec.Struct, frozen=True):
@@ -153,7 +156,7 @@ class SocketConfig(EndpointConfig):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        host: str
+        host: Hosts
         port: int | None
         path: str
 
@@ -161,18 +164,18 @@ class SocketConfig(EndpointConfig):
     def name(self) -> str:
         """The protocol's tag, and where it listens."""
         assert isinstance(self, msgspec.Struct)
-        where = self.path.strip("/").replace("/", "-") if self.path else f"{self.host}-{self.port}"
+        where = self.path.strip("/").replace("/", "-") if self.path else f"{'-'.join(self.hosts)}-{self.port}"
         return f"{self.__struct_config__.tag}-{where}"
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts whose addresses it listens on; none with a ``path``."""
-        return () if self.path else (self.host,)
+        return () if self.path else hosts_in(self.host)
 
     @property
     def place(self) -> str:
         """Where it listens as configured."""
-        return self.path or name_of((self.host, self.port or 0))
+        return self.path or places_of(self.hosts, self.port or 0)
 
     def bound_to(self, port: int) -> Self:
         """Return the same configuration with the port that was found."""
@@ -180,12 +183,9 @@ class SocketConfig(EndpointConfig):
         return msgspec.structs.replace(self, port=port)
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a host is an address that this machine alone can reach; a name is none, nor is ``*``."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+def places_of(hosts: Sequence[str], port: int) -> str:
+    """Return the hosts with a port, for people."""
+    return ", ".join(name_of((host, port)) for host in hosts)
 
 
 def read_secret_key(key_file: str) -> str:

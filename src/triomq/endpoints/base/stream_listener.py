@@ -46,7 +46,7 @@ class StreamAcceptor(Listener):
     """Accepts streams, shakes hands where there is TLS or WebSocket, and calls ``connect`` for each.
 
     Args:
-        host: A name or an address.
+        host: A name or an address, or several.
         port: A port, or 0 for one that is free.
         path: Path of a Unix socket to listen on instead.
         tls: How to speak TLS; None is not at all.
@@ -57,7 +57,7 @@ class StreamAcceptor(Listener):
 
     def __init__(
         self,
-        host: str,
+        host: str | Sequence[str],
         port: int,
         *,
         path: str = "",
@@ -83,11 +83,11 @@ class StreamAcceptor(Listener):
 
     @property
     def addresses(self) -> list[Address]:
-        """Each address of the host with the port, or the path of the Unix socket."""
+        """Each address of the hosts with the port, or the path of the Unix socket."""
         return self._addresses
 
     async def start(self, endpoint: "Endpoint") -> None:
-        """Listen on all addresses of the host, or on the Unix socket."""
+        """Listen on all addresses of the hosts, or on the Unix socket."""
         self._endpoint = endpoint
         self._context = None if self._tls is None else make_context(self._tls)
         self._sockets = [bind_unix(self._path)] if self._path else await bind_tcp(self._host, self._port)
@@ -224,7 +224,7 @@ class StreamListener(StreamAcceptor):
 
     Args:
         make_client: Makes the client over a transport, which it owns from now on.
-        host: A name or an address.
+        host: A name or an address, or several.
         port: A port, or 0 for one that is free.
         path: Path of a Unix socket to listen on instead.
         tls: How to speak TLS; None is not at all.
@@ -236,7 +236,7 @@ class StreamListener(StreamAcceptor):
     def __init__(
         self,
         make_client: Callable[[Transport], Client],
-        host: str,
+        host: str | Sequence[str],
         port: int,
         *,
         path: str = "",

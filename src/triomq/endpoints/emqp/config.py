@@ -8,13 +8,13 @@ import msgspec
 
 from triomq.checked import Checked
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig, is_loopback, read_secret_key
+from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig, Hosts, places_of, read_secret_key
 from triomq.endpoints.emqp.content import EMQP_CODEC, amend_emqp, from_emqp
 from triomq.endpoints.emqp.jobs.content import JOB_CODEC, amend_job, from_job
 from triomq.errors import ConfigError, Refused
 from triomq.protocols.emqp import Dialect, Settings
 from triomq.timetable import Timetable
-from triomq.transports import TLS
+from triomq.transports import TLS, hosts_in, is_loopback
 
 if TYPE_CHECKING:
     from triomq.endpoints.emqp.endpoint import EMQPEndpoint
@@ -28,7 +28,7 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     """Where and how to listen for EventMQ's protocol.
 
     Args:
-        host: An address, or ``*`` for all.
+        host: An address, or a list of them; ``*`` is all of IPv4, ``localhost`` both loopback addresses.
         port: Port for clients, workers and schedulers; 0 takes one that is free, none is for code of this program
             alone, which needs no socket.
         worker_port: Another port for the same, for programs that look for workers there (47290); none is no other.
@@ -60,7 +60,7 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         Codec(JOB_CODEC, from_job, amend_job),
     )
 
-    host: str = "127.0.0.1"
+    host: Hosts = "127.0.0.1"
     port: _Port | None = 47291
     worker_port: _Port | None = None
     publish_port: _Port | None = None
@@ -82,9 +82,10 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
     def __post_init__(self) -> None:
         """Check the fields, and what two of them say together."""
         super().__post_init__()
-        if self.security == "null" and not is_loopback(self.host):
+        exposed = next((host for host in hosts_in(self.host) if not is_loopback(host)), None)
+        if self.security == "null" and exposed is not None:
             raise ConfigError(
-                f"host: {self.host!r} is open to other machines, and with security 'null' nobody says who it is; "
+                f"host: {exposed!r} is open to other machines, and with security 'null' nobody says who it is; "
                 "choose 'plain' or 'curve', or listen on 127.0.0.1"
             )
         if self.path and (self.worker_port is not None or self.publish_port is not None):
@@ -103,7 +104,7 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         """The endpoint's name in the tree of actors."""
         if self.path:
             return f"emqp-{self.path.strip('/').replace('/', '-')}"
-        return f"emqp-{self.host}-{self.port}" if self.ports else f"emqp-in-memory-{self.domain}"
+        return f"emqp-{'-'.join(self.hosts)}-{self.port}" if self.ports else f"emqp-in-memory-{self.domain}"
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -114,13 +115,13 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The host that it listens on, if there is one."""
-        return (self.host,) if self.ports else ()
+        """The hosts that it listens on, for its peers or for those who read topics."""
+        return hosts_in(self.host) if self.ports or self.topic_port is not None else ()
 
     @property
     def place(self) -> str:
         """Where it listens as configured."""
-        return self.path or (f"{self.host}:{self.port}" if self.ports else "memory")
+        return self.path or (places_of(self.hosts, self.port or 0) if self.ports else "memory")
 
     @property
     def is_encrypted(self) -> bool:
@@ -129,7 +130,7 @@ class EMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
 
     def bound_to(self, port: int) -> "EMQP":
         """Return the same configuration with the port that was found."""
-        return msgspec.structs.replace(self, port=port)
+        return self if self.port is None else msgspec.structs.replace(self, port=port)
 
     def beside(self, folder: Path) -> "EMQP":
         """Return the configuration with the files that it names looked for in a folder."""

@@ -7,7 +7,7 @@ misses messages without being told; a client with extensions that subscribes by 
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -119,7 +119,7 @@ class TopicListener(PublishListener):
 
     Args:
         context: What the broker lends.
-        host: An address.
+        host: An address, or several.
         port: A port, or 0 for one that is free.
         domain: Where the topics are.
         admission: How peers say who they are.
@@ -129,7 +129,7 @@ class TopicListener(PublishListener):
     def __init__(
         self,
         context: BrokerContext,
-        host: str,
+        host: str | Sequence[str],
         port: int,
         domain: str,
         admission: Admission,

@@ -7,11 +7,11 @@ import msgspec
 
 from triomq.checked import Checked
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.endpoint_config import Codec, SocketConfig, is_loopback
+from triomq.endpoints.base.endpoint_config import Codec, Hosts, SocketConfig
 from triomq.endpoints.micromsg.content import MICROMSG_CODEC, amend_micromsg, from_micromsg
 from triomq.endpoints.micromsg.destinations import parse_destination
 from triomq.errors import ConfigError, Refused
-from triomq.transports import TLS, WebSocket
+from triomq.transports import TLS, WebSocket, is_loopback
 from triomq.version import __version__
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
     """Where and how to listen for MicroMsg2.
 
     Args:
-        host: Name or address; ``localhost`` is both loopback addresses.
+        host: Name or address, or a list of them; ``localhost`` is both loopback addresses.
         port: Port; 0 takes one that is free.
         path: Path of a Unix socket to listen on instead; host and port are not used then.
         domain: Where the queues and topics are.
@@ -62,7 +62,7 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
     protocol: ClassVar[str] = "MicroMsg2"
     codecs: ClassVar[tuple[Codec, ...]] = (Codec(MICROMSG_CODEC, from_micromsg, amend_micromsg),)
 
-    host: str = "localhost"
+    host: Hosts = "localhost"
     port: Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)] = _PORT
     path: str = ""
     domain: str = "default"
@@ -85,12 +85,14 @@ class MicroMsg(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, t
     def __post_init__(self) -> None:
         """Check the fields, and what two of them say together; choose the user of clients that do not log in."""
         super().__post_init__()
-        is_open = not (self.path or self.host == "localhost" or is_loopback(self.host))
+        exposed = next((host for host in self.hosts if not is_loopback(host)), None)
         if self.user is None:
-            msgspec.structs.force_setattr(self, "user", "" if is_open or self.websocket is not None else _GUEST)
-        elif self.user and is_open:
+            msgspec.structs.force_setattr(
+                self, "user", "" if exposed is not None or self.websocket is not None else _GUEST
+            )
+        elif self.user and exposed is not None:
             raise ConfigError(
-                f"user: {self.host!r} is open to other machines, and whoever says nothing of itself would work as "
+                f"user: {exposed!r} is open to other machines, and whoever says nothing of itself would work as "
                 f"{self.user!r}; leave it out, so that clients show a certificate or log in by x-sasl, or listen on "
                 "localhost"
             )

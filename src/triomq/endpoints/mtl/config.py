@@ -10,13 +10,13 @@ import msgspec
 from triomq.checked import Checked
 from triomq.core import SinkKind
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.endpoint_config import Codec, SocketConfig, is_loopback, read_secret_key
+from triomq.endpoints.base.endpoint_config import Codec, Hosts, SocketConfig, read_secret_key
 from triomq.endpoints.declaring import STANDARD_EXCHANGES
 from triomq.endpoints.mtl.content import MTL_CODEC, amend_mtl, from_mtl
 from triomq.endpoints.mtl.profile import ResourceProfile
 from triomq.endpoints.mtl.profiles import BUILT_IN
 from triomq.errors import ConfigError
-from triomq.transports import TLS
+from triomq.transports import TLS, is_loopback
 
 if TYPE_CHECKING:
     from triomq.endpoints.mtl.endpoint import MTLEndpoint
@@ -35,7 +35,7 @@ class MTL(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="m
     """Where and how to listen for 11/MTL.
 
     Args:
-        host: An address, or ``*`` for all.
+        host: An address, or a list of them; ``*`` is all of IPv4, ``localhost`` both loopback addresses.
         port: Port for control; 0 takes one that is free.
         data_port: Port for data; 0 takes one that is free. Without it the one behind ``port``.
         shared: Whether control and data have one socket, at ``port``.
@@ -68,7 +68,7 @@ class MTL(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="m
     standard_sinks: ClassVar[Mapping[str, SinkKind]] = STANDARD_EXCHANGES  # for the profile amqp
 
     path: ClassVar[str] = ""  # type: ignore[misc]  # there are no Unix sockets here, so it is no field
-    host: str = "127.0.0.1"
+    host: Hosts = "127.0.0.1"
     port: _Port = _PORT
     data_port: _Port | None = None
     shared: bool = False
@@ -101,10 +101,10 @@ class MTL(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="m
             )
         if (self.security == "curve") != bool(self.key_file):
             raise ConfigError("key_file: it belongs to security 'curve', which needs one; `triomq user curve` makes it")
-        if self.old_zeromq and not (self.security == "null" and is_loopback(self.host)):
+        if self.old_zeromq and not (self.security == "null" and all(map(is_loopback, self.hosts))):
             raise ConfigError(
                 f"old_zeromq: those peers say nothing of themselves, so it needs security 'null' and a loopback "
-                f"address; found {self.security!r} and {self.host!r}"
+                f"address; found {self.security!r} and {', '.join(map(repr, self.hosts))}"
             )
         if self.heartbeat >= self.silence:
             raise ConfigError(f"silence: found {self.silence}; it must be longer than heartbeat, {self.heartbeat}")

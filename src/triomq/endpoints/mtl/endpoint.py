@@ -15,7 +15,7 @@ import trio
 from triomq.core import SESSIONS, Shares
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
-from triomq.endpoints.base.endpoint_config import is_loopback, read_secret_key
+from triomq.endpoints.base.endpoint_config import read_secret_key
 from triomq.endpoints.mtl.admission import ConnectionAdmission, ConnectionName
 from triomq.endpoints.mtl.config import MTL
 from triomq.endpoints.mtl.content import ContentTables
@@ -28,6 +28,7 @@ from triomq.endpoints.mtl.profile import ResourceProfile
 from triomq.endpoints.zmtp import MECHANISMS, RouterListener
 from triomq.protocols.mtl import MTLSettings
 from triomq.security import MakeMechanism
+from triomq.transports import is_loopback
 
 _log = logging.getLogger("triomq.endpoints")
 

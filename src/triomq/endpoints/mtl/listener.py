@@ -12,7 +12,7 @@ the proxy, so another one can choose the same: it gets no session (``MTLControlP
 again, as a name does.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeAlias
 
 from triomq.endpoints.base.context import BrokerContext
@@ -70,7 +70,7 @@ class SharedListener(ControlListener):
 
     Args:
         context: What the broker lends.
-        host: An address, or ``*`` for all.
+        host: An address, or ``*`` for all of IPv4; or several.
         port: A port, or 0 for one that is free.
         make_control: Makes the client of a control session.
         make_data: Makes that of a data flow.
@@ -81,7 +81,7 @@ class SharedListener(ControlListener):
     def __init__(
         self,
         context: BrokerContext,
-        host: str,
+        host: str | Sequence[str],
         port: int,
         make_control: MakePeer,
         make_data: MakePeer,

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from triomq.endpoints.base.endpoint_config import is_loopback
 from triomq.endpoints.base.login import SASLLogin
 from triomq.endpoints.mtl.admission import ConnectionName
 from triomq.endpoints.mtl.config import MTL
 from triomq.security import SCRAM_HASHES, Accepted, Denied, External, MakeMechanism, Plain, Scram, Step, Users
+from triomq.transports import is_loopback
 
 if TYPE_CHECKING:
     from triomq.endpoints.mtl.control_peer import MTLControlPeer

@@ -8,7 +8,7 @@ import msgspec
 
 from triomq.checked import Checked
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.endpoint_config import Codec, SocketConfig
+from triomq.endpoints.base.endpoint_config import Codec, Hosts, SocketConfig
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
 from triomq.errors import ConfigError
 from triomq.shown import shown
@@ -30,7 +30,7 @@ class RestMS(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag
     """Where and how to listen for RestMS.
 
     Args:
-        host: Name or address; ``localhost`` is both loopback addresses.
+        host: Name or address, or a list of them; ``localhost`` is both loopback addresses.
         port: Port; 0 takes one that is free. Without it 8080, or 8443 with ``tls``.
         path: Path of a Unix socket to listen on instead; host and port are not used then.
         domains: The domains that it shows; none is ``default`` alone.
@@ -58,7 +58,7 @@ class RestMS(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag
     protocol: ClassVar[str] = "RestMS"
     codecs: ClassVar[tuple[Codec, ...]] = (Codec(AMQP_CODEC, from_amqp, amend_amqp),)
 
-    host: str = "localhost"
+    host: Hosts = "localhost"
     port: Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)] | None = None
     path: str = ""
     domains: tuple[str, ...] = ("default",)

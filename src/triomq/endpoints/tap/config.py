@@ -8,7 +8,7 @@ import msgspec
 from triomq.checked import Checked
 from triomq.core import MOST_BATCH
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.endpoint_config import SocketConfig
+from triomq.endpoints.base.endpoint_config import Hosts, SocketConfig
 from triomq.errors import ConfigError
 from triomq.protocols.tap import LARGEST_FRAME, LEAST_FRAME, Settings
 from triomq.transports import TLS
@@ -25,7 +25,7 @@ class Tap(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="t
     """Where and how to listen for tap.
 
     Args:
-        host: Name or address; ``localhost`` is both loopback addresses.
+        host: Name or address, or a list of them; ``localhost`` is both loopback addresses.
         port: Port; 0 takes one that is free. Without it 47280, or 47281 with ``tls``.
         path: Path of a Unix socket to listen on instead; host and port are not used then.
         domain: Where clients work that name no domain.
@@ -39,7 +39,7 @@ class Tap(Checked, SocketConfig, frozen=True, forbid_unknown_fields=True, tag="t
 
     protocol: ClassVar[str] = "tap"
 
-    host: str = "localhost"
+    host: Hosts = "localhost"
     port: Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)] | None = None
     path: str = ""
     domain: str = "default"

@@ -10,20 +10,20 @@ there were too many wrong ones, is closed without a word, and comes again.
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.endpoint_config import is_loopback
 from triomq.endpoints.base.login import check_password, check_password_nowait, may_try
 from triomq.endpoints.base.stream_listener import StreamAcceptor
 from triomq.endpoints.zmtp.admission import Admission
 from triomq.endpoints.zmtp.connection import ConnectionOwner, ZMTPConnection
 from triomq.errors import ConfigError
 from triomq.protocols.zmtp import KeyShown, LoginRequested, SocketType, ZMTPServerEngine, encode_key, require_curve
-from triomq.transports import TLS, Transport
+from triomq.transports import TLS, Transport, hosts_in, is_loopback
 
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
@@ -50,7 +50,7 @@ class ZMTPAcceptor(StreamAcceptor):
 
     Args:
         context: What the broker lends.
-        host: An address, or ``*`` for all.
+        host: An address, or ``*`` for all of IPv4; or several.
         port: A port, or 0 for one that is free.
         owner: Who does what peers want; asked for log-ins by way of this.
         admission: How peers say who they are.
@@ -62,7 +62,7 @@ class ZMTPAcceptor(StreamAcceptor):
     def __init__(
         self,
         context: BrokerContext,
-        host: str,
+        host: str | Sequence[str],
         port: int,
         owner: ConnectionOwner,
         admission: Admission,
@@ -71,8 +71,9 @@ class ZMTPAcceptor(StreamAcceptor):
         path: str = "",
         tls: TLS | None = None,
     ) -> None:
-        super().__init__("0.0.0.0" if host == "*" else host, port, path=path, tls=tls, probes=True)
-        self._named_host = host
+        self._named_hosts = hosts_in(host)
+        hosts = ["0.0.0.0" if each == "*" else each for each in self._named_hosts]
+        super().__init__(hosts, port, path=path, tls=tls, probes=True)
         self._broker = context
         self._owner = owner
         self._admission = admission
@@ -85,9 +86,10 @@ class ZMTPAcceptor(StreamAcceptor):
 
     async def start(self, endpoint: "Endpoint") -> None:
         """Listen, unless strangers would be let in without a word."""
-        if not self._admission.asks and not self._path and not is_loopback(self._named_host):
+        exposed = next((host for host in self._named_hosts if not is_loopback(host)), None)
+        if not self._admission.asks and not self._path and exposed is not None:
             raise ConfigError(
-                f"host {self._named_host!r} is open to other machines, where peers have to say who they are; choose "
+                f"host {exposed!r} is open to other machines, where peers have to say who they are; choose "
                 "PLAIN or CURVE, or listen on 127.0.0.1"
             )
         if self._engine_settings.mechanism == "CURVE":

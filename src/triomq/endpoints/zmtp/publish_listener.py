@@ -7,7 +7,7 @@ are counted, and holds up nobody.
 """
 
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from triomq.endpoints.base.context import BrokerContext
@@ -31,7 +31,7 @@ class PublishListener(Listener):
 
     Args:
         context: What the broker lends.
-        host: An address.
+        host: An address, or several.
         port: A port, or 0 for one that is free.
         may_subscribe: Called with a peer's user; returns whether it may subscribe, before anything is kept.
         admission: How peers say who they are.
@@ -41,7 +41,7 @@ class PublishListener(Listener):
     def __init__(
         self,
         context: BrokerContext,
-        host: str,
+        host: str | Sequence[str],
         port: int,
         may_subscribe: Callable[[str], bool],
         admission: Admission,
@@ -59,7 +59,7 @@ class PublishListener(Listener):
 
     @property
     def addresses(self) -> list[Address]:
-        """Each address of the host with the port."""
+        """Each address of the hosts with the port."""
         return self._acceptor.addresses
 
     @property

@@ -50,7 +50,7 @@ class RouterListener(PeerListener):
 
     Args:
         context: What the broker lends.
-        host: An address, or ``*`` for all.
+        host: An address, or ``*`` for all of IPv4; or several.
         port: A port, or 0 for one that is free.
         make_client: Makes a client, from this listener, the peer's identity, and the user that it was let in as.
         admission: How peers say who they are.
@@ -63,7 +63,7 @@ class RouterListener(PeerListener):
     def __init__(
         self,
         context: BrokerContext,
-        host: str,
+        host: str | Sequence[str],
         port: int,
         make_client: "Callable[[PeerListener, bytes, str], RouterClient]",
         admission: Admission = _BY_PASSWORD,
@@ -78,7 +78,7 @@ class RouterListener(PeerListener):
 
     @property
     def addresses(self) -> list[Address]:
-        """Each address of the host with the port, or the path of the Unix socket."""
+        """Each address of the hosts with the port, or the path of the Unix socket."""
         return self._acceptor.addresses
 
     @property
