@@ -2,6 +2,8 @@
 
 import logging
 import socket
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -92,10 +94,13 @@ async def test_address_open_to_others_is_fine_with_users_of_ones_own() -> None:
         await stranger.hang_up()
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-async def test_loopback_address_is_not_open_to_others(host: str) -> None:
-    async with open_broker(AMQP(host=host, port=0)) as broker:
-        assert broker.listening[0].address[0] in ("127.0.0.1", "::1")
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", ["127.0.0.2", "localhost"]])
+@pytest.mark.parametrize("kind", [AMQP, EMQP, partial(MTL, old_zeromq=True)])
+async def test_loopback_address_is_not_open_to_others(
+    kind: Callable[..., EndpointConfig], host: str | list[str]
+) -> None:
+    async with open_broker(kind(host=host, port=0)) as broker:
+        assert broker.listening[0].address[0] in ("127.0.0.1", "127.0.0.2")
 
 
 async def test_endpoint_that_crashed_listens_again_on_its_port(caplog: pytest.LogCaptureFixture) -> None:

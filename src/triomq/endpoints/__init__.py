@@ -7,7 +7,7 @@ from triomq.endpoints.base.client import Client, CloseClient
 from triomq.endpoints.base.context import BrokerContext, DomainAccess
 from triomq.endpoints.base.domain_work import ClientEnded
 from triomq.endpoints.base.endpoint import Endpoint, EndUsers, RenewCertificates, StopListening
-from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig, SocketConfig
+from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig, Hosts, SocketConfig
 from triomq.endpoints.base.job_desk import DeadJob, FoundJob, JobDesk
 from triomq.endpoints.base.listener import Listener
 from triomq.endpoints.base.login import SASLLogin, check_password
@@ -61,6 +61,7 @@ __all__ = [
     "EndpointConfig",
     "EndpointTypes",
     "FoundJob",
+    "Hosts",
     "JobDesk",
     "Listener",
     "MicroMsg",
