@@ -140,10 +140,6 @@ class MemoryRouter:
         dealer = self._dealers.get(identity)
         return 0 if dealer is None else dealer.unsent
 
-    def unsent_in_all(self) -> int:
-        """Return how many bytes wait for all peers together."""
-        return sum(dealer.unsent for dealer in self._dealers.values())
-
     def taken_at(self, identity: bytes) -> float:
         """Return since when a peer has taken nothing of what is unsent; 0 if nothing is."""
         dealer = self._dealers.get(identity)

@@ -57,7 +57,7 @@ async def test_dismiss_calls_back_what_waits_for_a_reader_that_is_slow(served: S
     data.stop_reading()
     for _ in range(400):
         await served.broker.publish("", "q", bytes(100_000))
-    await served.until(lambda: served.endpoint.data._router.unsent_in_all() > 0)
+    await served.until(lambda: served.endpoint.data._router.has_unsent)
     await data.send(Command("dismiss", 3, "q"))
     await served.until(lambda: not served.broker.directory.queues["q"].feeds)
     served.nursery.start_soon(data.run)
@@ -218,7 +218,7 @@ async def test_reader_that_reads_nothing_is_let_go_and_loses_nothing(nursery: tr
         data.stop_reading()
         for _ in range(400):
             await served.broker.publish("", "q", bytes(100_000))
-        await served.until(lambda: served.endpoint.data._router.unsent_in_all() > 0)
+        await served.until(lambda: served.endpoint.data._router.has_unsent)
         trio.lowlevel.current_clock().jump(130)
         await served.ready("q", 400)
 

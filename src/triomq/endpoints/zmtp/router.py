@@ -64,10 +64,6 @@ class ZMTPRouter:
         connection = self._connections.get(identity)
         return 0 if connection is None else connection.unsent
 
-    def unsent_in_all(self) -> int:
-        """Return how many octets wait for all peers together."""
-        return sum(connection.unsent for connection in self._blocked)
-
     def taken_at(self, identity: bytes) -> float:
         """Return when a peer last took something of what waits for it; 0 if it is not there."""
         connection = self._connections.get(identity)

@@ -86,6 +86,11 @@ class RouterListener(PeerListener):
         """The one that it is bound to, once it has started."""
         return self._acceptor.port
 
+    @property
+    def connections(self) -> list[ZMTPConnection]:
+        """Those that are not closed, whether they are open yet or not."""
+        return self._acceptor.connections
+
     async def start(self, endpoint: "Endpoint") -> None:
         """Listen from now on."""
         self._endpoint = endpoint
