@@ -1,8 +1,10 @@
 """Stays of messages in queues, from rows of the trace log."""
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from triomq.analytics.stay_table import stays
+from triomq.analytics.wait_tables import waits
 
 from .frames import Engine, frame, table, union, where
 from .frames import rows as rows_of
@@ -127,3 +129,18 @@ def test_times_that_would_be_negative_are_not_known(engine: Engine) -> None:
 def test_rows_of_other_things_have_no_stay(engine: Engine) -> None:
     others = [event(0, "purged", msg_id=None), event(0, "lost-events", None, None, size=5), event(1, "job-started")]
     assert table(stays(frame(engine, others))) == []
+
+
+@pytest.mark.spark
+def test_stays_that_are_persisted_stay_so_while_tables_are_made_of_them(spark: SparkSession) -> None:
+    persisted: list[DataFrame] = []
+
+    def persist(table: DataFrame) -> DataFrame:
+        persisted.append(table.persist())
+        return table
+
+    found = stays(frame(spark, normal_message()), persist)
+    assert len(rows_of(waits(found))) == 1
+    assert [each.storageLevel.useMemory for each in persisted] == [True, True, True]
+    for each in persisted:
+        each.unpersist()

@@ -33,7 +33,12 @@ def query(text: str, **tables: T) -> T:
         tables: The tables by these names, all of one kind.
     """
     table: Any = next(iter(tables.values()))
-    found: T = table.query(text, tables) if is_local(table) else table.sparkSession.sql(text, **tables)
+    if is_local(table):
+        local: T = table.query(text, tables)
+        return local
+    # Not the tables themselves: Spark makes views of them and drops these, and with a view goes what was persisted.
+    others: Any = {name: each.select("*") for name, each in tables.items()}
+    found: T = table.sparkSession.sql(text, **others)
     return found
 
 

@@ -201,7 +201,7 @@ class MTLDataPeer(MTLPeer):
 
     def _summon(self, event: Summoned) -> None:
         assert self.reader is not None
-        if self._close_at < inf:
+        if self._is_closing or self._close_at < inf:
             # A user that may do less hears what it would a moment later, when the lease has ended.
             self.engine.answer(event, 400 if self.hub.is_stopping else 403)
         else:
