@@ -129,7 +129,7 @@ def test_ranges_are_cut_for_more_tasks(tap_broker: TapBroker, stream: str) -> No
         ({"subscribepattern": "("}, ConfigError, r"subscribePattern is '\(', no regular expression"),
         ({"assign": "[1]"}, ConfigError, r"option assign is '\[1\]'; it is partitions by stream, as JSON"),
         ({"subscribe": "no stream"}, NotFound, "no stream"),
-        ({"startingoffsets": "sometime"}, ConfigError, "startingOffsets is 'sometime'; it is earliest, latest, or offs"),
+        ({"startingoffsets": "sometime"}, ConfigError, "startingOffsets is 'sometime'; it is earliest, latest, or"),
         ({"endingoffsets": "earliest"}, ConfigError, "endingOffsets is 'earliest'; it is latest, or offsets by stream"),
         ({"endingoffsets": '{"a": {"0": -2}}'}, ConfigError, "endingOffsets has -2 for a/0; that is no place"),
         ({"startingoffsets": '{"a": {"0": 1}}'}, ConfigError, "names partition 0 of 'a'; what is read is .*/0"),
