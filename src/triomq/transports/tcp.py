@@ -98,6 +98,7 @@ async def _bind_all(hosts: dict[str, list[str]], port: int, backlog: int) -> lis
         ConfigError: One cannot be used; from the system's error.
     """
     bound: dict[str, trio.SocketListener] = {}
+    asked = port
     try:
         for host, addresses in hosts.items():
             absent: OSError | None = None
@@ -113,7 +114,7 @@ async def _bind_all(hosts: dict[str, list[str]], port: int, backlog: int) -> lis
                 else:
                     port = bound[address].socket.getsockname()[1]
             if absent is not None and not any(address in bound for address in addresses):
-                raise ConfigError(_advice(host, port, absent)) from absent
+                raise ConfigError(_advice(host, asked, absent)) from absent
     except BaseException:
         for listener in bound.values():
             listener.socket.close()
