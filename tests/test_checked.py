@@ -34,7 +34,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: User("x", expires=datetime(2030, 1, 1)), "expires: .* with a timezone"),
     (lambda: Permission(configure=5), "configure: found 5, expected str"),
     (lambda: UserLimits(connections=-1), "connections: found -1, expected int >= 0 or 'unlimited'"),
-    (lambda: PolicyConfig("p", "q", {}, apply_to="topics"), "allowed are 'queues', 'exchanges', 'all'"),
+    (lambda: PolicyConfig("p", "q", {}, apply_to="topics"), "allowed are 'queues', 'classic_queues'"),
     (lambda: PolicyOptions(max_length="5"), "max_length: found '5', expected int"),
     (lambda: Reconnect(delay="1"), "delay: found '1', expected float"),
 ]

@@ -12,6 +12,7 @@ stays of messages would be another program that has to be kept equal.
 """
 
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -36,9 +37,13 @@ def query(text: str, **tables: T) -> T:
     if is_local(table):
         local: T = table.query(text, tables)
         return local
-    # Not the tables themselves: Spark makes views of them and drops these, and with a view goes what was persisted.
+    # Spark's own `sql(text, **tables)` drops its views, and with a view goes what was persisted. These stay, with names
+    # that nothing else has, as long as the session.
+    views = {name: f"triomq_{name}_{token_hex(8)}" for name in tables}
     of_spark: dict[str, Any] = dict(tables)
-    found: T = table.sparkSession.sql(text, **{name: each.select("*") for name, each in of_spark.items()})
+    for name, view in views.items():
+        of_spark[name].createOrReplaceTempView(view)
+    found: T = table.sparkSession.sql(text.format(**views))
     return found
 
 
