@@ -19,6 +19,7 @@ def leave_holes() -> list[bytes]:
 
 def test_much_that_is_free_twice_in_a_row_goes_back() -> None:
     memory = FreeMemory()
+    memory.trim()  # what other tests have left
     before = resident()
     kept = leave_holes()
     assert resident() - before > 2 * MUCH
@@ -36,5 +37,5 @@ def test_what_is_used_is_not_worth_a_trim() -> None:
     memory.trim()
     kept = [bytes(60_000) for _ in range(2_000)]
     assert memory.may_be_much
-    assert [memory.look() for _ in range(3)] == [0, 0, 0]
+    assert sum(memory.look() for _ in range(3)) < MUCH
     assert len(kept) == 2_000

@@ -18,9 +18,9 @@ CEILINGS = {
     "transient, no acks": (20, 70),
     "persistent, confirmed, no acks": (30, 150),
     "RestMS: POST, event, DELETE": (60, 250),
-    "eMQP: job, REPLY": (51, 188),
-    "MTL: content, confirm, accepted": (30, 130),
-    "tap: record staged, committed": (44, 186),
+    "eMQP: job, REPLY": (58, 220),
+    "MTL: content, confirm, accepted": (36, 160),
+    "tap: record staged, committed": (45, 192),
 }
 
 

@@ -1,9 +1,7 @@
 """ZeroMQ sockets under Trio, against blocking ones in a thread or a process."""
 
-import os
 import random
 from collections.abc import AsyncIterator
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -174,31 +172,3 @@ async def test_wake_ups_are_never_lost_when_tasks_send_and_receive_on_one_socket
                 assert batch == [[b"%d" % (received + number)] for number in range(len(batch))]
                 received += len(batch)
     await trio.to_thread.run_sync(peer.join)
-
-
-def policies() -> set[int]:
-    """Return the scheduling policies of libzmq's threads."""
-    tasks = [task for task in Path("/proc/self/task").iterdir() if "ZMQ" in (task / "comm").read_text()]
-    return {os.sched_getscheduler(int(task.name)) for task in tasks}
-
-
-@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="other systems have no such threads")
-async def test_thread_of_a_context_waits_for_its_turn(sockets: Sockets) -> None:
-    sockets.pair()
-    assert sockets.context.get(zmq.THREAD_SCHED_POLICY) == os.SCHED_BATCH
-    with trio.fail_after(60):
-        while not policies():  # a thread takes its policy, and then its name, some time after it was started
-            await trio.lowlevel.checkpoint()
-    assert os.SCHED_BATCH in policies()
-    assert os.sched_getscheduler(0) == os.SCHED_OTHER
-
-
-@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="other systems have no such threads")
-async def test_context_is_made_where_scheduling_may_not_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "sched_setscheduler", refuse)
-    context = make_context()
-    assert context.get(zmq.THREAD_SCHED_POLICY) == -1
-    await close_context(context)

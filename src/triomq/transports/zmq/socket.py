@@ -28,7 +28,6 @@ that wants the interpreter lock, and closing it is delicate).
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Sequence
 from ipaddress import ip_address
 from math import inf
@@ -67,26 +66,7 @@ def make_context() -> ZMQContext:
     """Create what sockets live in: a thread for their bytes, the names of ``inproc`` addresses, one authenticator."""
     context: ZMQContext = zmq.Context()
     context.max_sockets = _SOCKETS
-    if _may_choose_scheduling():
-        context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_BATCH)
     return context
-
-
-def _may_choose_scheduling() -> bool:
-    """Return whether libzmq's thread may have another scheduling policy; refused that, libzmq would end the process.
-
-    On a machine that is busy the kernel lets a thread that wakes run at once, in place of the one that woke it. So
-    libzmq's came for each message while the next ones were being written. As a batch thread it waits for its turn, and
-    finds them all: with eight processes on two cores a job took 145 µs of processor time in all, not 195. Where a core
-    is idle nothing changes.
-    """
-    if not hasattr(os, "SCHED_BATCH") or os.sched_getscheduler(0) != os.SCHED_OTHER:
-        return False
-    try:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_getparam(0))  # changes nothing; a sandbox may forbid it
-    except OSError:
-        return False
-    return True
 
 
 async def close_context(context: ZMQContext) -> None:
