@@ -10,8 +10,6 @@ from .frames import Engine, frame, table, union, where
 from .frames import rows as rows_of
 from .made_log import BEGAN, clock_set_back, dead_letter, event, lost_peer, normal_message
 
-pytestmark = pytest.mark.spark
-
 TIMES = ("queued", "delivered", "taken", "ended")
 
 
@@ -135,12 +133,12 @@ def test_rows_of_other_things_have_no_stay(engine: Engine) -> None:
 def test_stays_that_are_persisted_stay_so_while_tables_are_made_of_them(spark: SparkSession) -> None:
     persisted: list[DataFrame] = []
 
-    def persist(table: DataFrame) -> DataFrame:
-        persisted.append(table.persist())
-        return table
+    def persist(rows: DataFrame) -> DataFrame:
+        persisted.append(rows.persist())
+        return rows
 
     found = stays(frame(spark, normal_message()), persist)
     assert len(rows_of(waits(found))) == 1
-    assert [each.storageLevel.useMemory for each in persisted] == [True, True, True]
-    for each in persisted:
-        each.unpersist()
+    assert [rows.storageLevel.useMemory for rows in persisted] == [True, True, True]
+    for rows in persisted:
+        rows.unpersist()

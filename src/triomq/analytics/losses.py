@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from triomq.analytics.relations import T, near, query
+from triomq.analytics.relations import T, keep, near, query
 from triomq.analytics.stay_table import DELIVERED, KEY_COLUMNS, QUEUED, same_message
 
 MOST_UNSETTLED: Final = 1000
@@ -98,5 +98,5 @@ def unsettled(events: T, stays: T) -> T:
         GROUP BY {KEY_COLUMNS}, taken ORDER BY taken, {KEY_COLUMNS}
         """,
         events=events,
-        oldest=near(oldest),
+        oldest=near(keep(oldest)),
     )

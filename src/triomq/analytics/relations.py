@@ -12,7 +12,6 @@ stays of messages would be another program that has to be kept equal.
 """
 
 from collections.abc import Mapping, Sequence
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -37,13 +36,9 @@ def query(text: str, **tables: T) -> T:
     if is_local(table):
         local: T = table.query(text, tables)
         return local
-    # Spark's own `sql(text, **tables)` drops its views, and with a view goes what was persisted. These stay, with names
-    # that nothing else has, as long as the session.
-    views = {name: f"triomq_{name}_{token_hex(8)}" for name in tables}
-    of_spark: dict[str, Any] = dict(tables)
-    for name, view in views.items():
-        of_spark[name].createOrReplaceTempView(view)
-    found: T = table.sparkSession.sql(text.format(**views))
+    # Not the tables themselves: Spark makes views of them and drops these, and what was persisted goes with its view.
+    others: Any = {name: each.where("true") for name, each in tables.items()}
+    found: T = table.sparkSession.sql(text, **others)
     return found
 
 

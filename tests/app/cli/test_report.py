@@ -5,8 +5,6 @@ import sys
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -66,6 +64,7 @@ def test_log_that_cannot_be_read_is_an_error_before_spark_is_started(tmp_path: P
 
 def small_log(directory: Path) -> Path:
     """Write 5,000 messages that came within 5 s."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     micros = [int(NOW.timestamp() * 1e6) + number * 1000 for number in range(5001)]
     columns = {"seq": pa.array(range(5001)), "node": ["one"] * 5001, "kind": ["queued"] * 5001, "domain": ["/"] * 5001}
     columns |= {
