@@ -37,8 +37,8 @@ def query(text: str, **tables: T) -> T:
         local: T = table.query(text, tables)
         return local
     # Not the tables themselves: Spark makes views of them and drops these, and what was persisted goes with its view.
-    others: Any = {name: each.where("true") for name, each in tables.items()}
-    found: T = table.sparkSession.sql(text, **others)
+    of_spark: dict[str, Any] = dict(tables)
+    found: T = table.sparkSession.sql(text, **{name: each.where("true") for name, each in of_spark.items()})
     return found
 
 
