@@ -30,7 +30,7 @@ from triomq.endpoints.mtl.leases import DataLease
 from triomq.endpoints.mtl.mtl_peer import MTLPeer
 from triomq.endpoints.mtl.reader import ContentReader
 from triomq.endpoints.mtl.refusals import code_of
-from triomq.errors import ActorError, ActorStopped, HandlerFailed, LimitExceeded, Refused, TriomqError
+from triomq.errors import AccessRefused, ActorError, ActorStopped, HandlerFailed, LimitExceeded, Refused, TriomqError
 from triomq.protocols.mtl import (
     ConfirmRun,
     ContentRun,
@@ -137,7 +137,8 @@ class MTLDataPeer(MTLPeer):
         if kind == _CONTENT:
             self._refuse_content(sequence, error)
         elif kind in (_SUMMON, _DISMISS):
-            self.engine.respond(sequence, 400)
+            # A user that may do less hears by 403 what it would hear a moment later, when its lease has ended.
+            self.engine.respond(sequence, 403 if isinstance(error, AccessRefused) else 400)
         elif kind == _LEASE:
             self.engine.respond(sequence, 403)
         self.note(logging.DEBUG, "command refused", reason=str(error))
